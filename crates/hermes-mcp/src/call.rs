@@ -137,17 +137,17 @@ pub enum CallError {
 
 impl CallError {
     /// What the model is told about it.
-    pub(crate) fn into_failure(self, owner: &ServerHandle) -> CallFailure {
+    pub(crate) fn into_failure(self, handle: &ServerHandle) -> CallFailure {
         match self {
             Self::NeedsAuth { server, .. } => CallFailure::LoginNeeded {
                 server: server.to_string(),
-                advice: LoginAdvice::log_in(server, owner.tenant.as_deref()),
+                advice: LoginAdvice::log_in(server, handle.tenant.as_deref()),
             },
             Self::TimedOut { elapsed, allowed } => CallFailure::TimedOut { elapsed, allowed },
             Self::Interrupted => CallFailure::Interrupted,
             other => {
-                let mut text = owner.redact(&other.to_string());
-                owner.add_sandbox_note(&mut text);
+                let mut text = handle.redact(&other.to_string());
+                handle.add_sandbox_note(&mut text);
                 CallFailure::Transport(text)
             }
         }
@@ -217,17 +217,17 @@ pub(crate) async fn execute_request(
     let mut clock = CallDeadline::start(timeout);
     for round in 0..MAX_INPUT_ROUNDS {
         let mut sent = PendingRequest::send(session, request.to_message(), background).await?;
-        let (news, mut heard) = mpsc::unbounded_channel();
+        let (event_sender, mut events) = mpsc::unbounded_channel();
         let handle = sent.handle()?;
         let _followed = session.activity.subscribe_call(
             handle.progress_token.clone(),
             handle.id.clone(),
             call,
             options.conversation.clone(),
-            news,
+            event_sender,
         );
         let result = sent
-            .await_result(session, &mut clock, options, &mut heard)
+            .await_result(session, &mut clock, options, &mut events)
             .await?;
         let ServerResult::InputRequiredResult(questions) = result else {
             return Ok(result);
@@ -300,7 +300,7 @@ impl<'a> PendingRequest<'a> {
         session: &McpSession,
         clock: &mut CallDeadline,
         options: &CallOptions,
-        heard: &mut mpsc::UnboundedReceiver<CallEvent>,
+        events: &mut mpsc::UnboundedReceiver<CallEvent>,
     ) -> Result<ServerResult, CallError> {
         let handle = self.handle()?;
         let answer = loop {
@@ -308,7 +308,7 @@ impl<'a> PendingRequest<'a> {
                 biased;
                 answer = &mut handle.rx => break answer,
                 () = options.cancel.cancelled() => return Err(CallError::Interrupted),
-                Some(news) = heard.recv() => match news {
+                Some(event) = events.recv() => match event {
                     CallEvent::Progress(progress) => {
                         clock.restart();
                         if let Some(sink) = &options.on_progress {
@@ -328,8 +328,8 @@ impl<'a> PendingRequest<'a> {
         match answer {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(ServiceError::TransportClosed)) => {
-                let trouble = "the server ended its reply before the answer";
-                session.activity.health.report_trouble(|| trouble.into());
+                let reason = "the server ended its reply before the answer";
+                session.activity.health.report_suspicion(|| reason.into());
                 Err(lost_error(session, None, false))
             }
             Ok(Err(error)) => Err(to_call_error(

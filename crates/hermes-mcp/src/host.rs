@@ -145,8 +145,8 @@ impl Host {
                 })
             };
             let tasks = TaskTracker::new();
-            let inquiries = ServerRequestRouter::new(options.request_handler);
-            let surroundings = Arc::new(HostContext {
+            let request_router = ServerRequestRouter::new(options.request_handler);
+            let host_context = Arc::new(HostContext {
                 processes: Processes::new(
                     &options.home,
                     options.guard,
@@ -155,7 +155,7 @@ impl Host {
                 ),
                 variables: ArcSwap::from_pointee(settings.variables.clone()),
                 reference_policy: options.reference_policy,
-                request_handler: inquiries.clone(),
+                request_handler: request_router.clone(),
                 pins: Arc::new(PinQueue::new(&options.home)),
                 changed,
                 remembered_tools: options.remembered_tools,
@@ -174,10 +174,10 @@ impl Host {
                     build_lock: Mutex::new(()),
                     generation,
                     reload_lock: tokio::sync::Mutex::new(()),
-                    media: MediaStore::new(surroundings.home.cache_dir()),
+                    media: MediaStore::new(host_context.home.cache_dir()),
                     tasks,
-                    request_router: inquiries,
-                    context: surroundings,
+                    request_router,
+                    context: host_context,
                 }),
             };
             host.reload(settings).await;
@@ -232,12 +232,12 @@ impl Host {
 
     /// Tries failed, parked and waiting servers again; leaves live ones alone.
     pub fn retry_failed(&self) {
-        for owner in self.handles() {
+        for handle in self.handles() {
             if matches!(
-                owner.link.borrow().status,
+                handle.link.borrow().status,
                 LinkStatus::Reconnecting | LinkStatus::Parked | LinkStatus::NeedsAuth
             ) {
-                owner.wake();
+                handle.wake();
             }
         }
     }
@@ -253,15 +253,15 @@ impl Host {
         limit: Duration,
         is_meant: impl Fn(&ServerName) -> bool,
     ) -> BoxFuture<'_, Vec<ServerName>> {
-        let mut owners = self.handles();
-        owners.retain(|owner| is_meant(&owner.name));
+        let mut handles = self.handles();
+        handles.retain(|handle| is_meant(&handle.name));
         Box::pin(async move {
-            let waits = owners.iter().map(async |owner| {
-                let mut link = owner.link.clone();
+            let waits = handles.iter().map(async |handle| {
+                let mut link = handle.link.clone();
                 let _ = link.wait_for(|link| !link.is_first_attempt()).await;
             });
             let _ = tokio::time::timeout(limit, futures::future::join_all(waits)).await;
-            self.log_discovery(&owners)
+            self.log_discovery(&handles)
         })
     }
 
@@ -272,18 +272,18 @@ impl Host {
         limit: Option<Duration>,
         is_meant: impl Fn(&ServerName) -> bool,
     ) -> BoxFuture<'_, Vec<ServerName>> {
-        let mut owners = self.handles();
-        owners.retain(|owner| is_meant(&owner.name));
+        let mut handles = self.handles();
+        handles.retain(|handle| is_meant(&handle.name));
         Box::pin(async move {
-            let waits = owners.iter().map(async |owner| {
-                let mut link = owner.link.clone();
-                let limit = limit.unwrap_or(owner.settings().connect_timeout + FAILURE_GRACE);
+            let waits = handles.iter().map(async |handle| {
+                let mut link = handle.link.clone();
+                let limit = limit.unwrap_or(handle.settings().connect_timeout + FAILURE_GRACE);
                 let offers = link
                     .wait_for(|link| !link.is_first_attempt() || link.offered_catalog().is_some());
                 let _ = tokio::time::timeout(limit, offers).await;
             });
             futures::future::join_all(waits).await;
-            self.log_discovery(&owners)
+            self.log_discovery(&handles)
         })
     }
 
@@ -306,29 +306,30 @@ impl Host {
     }
 
     fn servers_where(&self, is_meant: impl Fn(&Link) -> bool) -> Vec<ServerName> {
-        let mut owners = self.handles();
-        owners.retain(|owner| is_meant(&owner.link.borrow()));
-        owners.iter().map(|owner| owner.name.clone()).collect()
+        let mut handles = self.handles();
+        handles.retain(|handle| is_meant(&handle.link.borrow()));
+        handles.iter().map(|handle| handle.name.clone()).collect()
     }
 
     /// Logs the result of a discovery, and returns the servers that are missing.
-    fn log_discovery(&self, owners: &[Arc<ServerHandle>]) -> Vec<ServerName> {
-        let missing: Vec<ServerName> = owners
+    fn log_discovery(&self, handles: &[Arc<ServerHandle>]) -> Vec<ServerName> {
+        let missing: Vec<ServerName> = handles
             .iter()
-            .filter(|owner| {
-                !owner.link.borrow().status.offers_tools() || owner.link.borrow().catalog.is_none()
+            .filter(|handle| {
+                !handle.link.borrow().status.offers_tools()
+                    || handle.link.borrow().catalog.is_none()
             })
-            .map(|owner| owner.name.clone())
+            .map(|handle| handle.name.clone())
             .collect();
-        let connecting = owners
+        let connecting = handles
             .iter()
-            .filter(|owner| missing.contains(&owner.name))
-            .filter(|owner| owner.link.borrow().is_first_attempt())
+            .filter(|handle| missing.contains(&handle.name))
+            .filter(|handle| handle.link.borrow().is_first_attempt())
             .count();
         let registry = self.registry();
         tracing::info!(
             tools = registry.tools().count(),
-            servers = owners.len() - missing.len(),
+            servers = handles.len() - missing.len(),
             connecting,
             failed = missing.len() - connecting,
             "MCP servers discovered"
@@ -338,13 +339,13 @@ impl Host {
 
     /// A server's link, to watch.
     pub fn link(&self, server: &ServerName) -> Option<watch::Receiver<Link>> {
-        self.handle(server).map(|owner| owner.link.clone())
+        self.handle(server).map(|handle| handle.link.clone())
     }
 
     /// Wakes one server if it sleeps, waits or has given up.
     pub fn wake(&self, server: &ServerName) {
-        if let Some(owner) = self.handle(server) {
-            owner.wake();
+        if let Some(handle) = self.handle(server) {
+            handle.wake();
         }
     }
 
@@ -352,17 +353,17 @@ impl Host {
     /// tried now. Returns when that is known.
     pub fn check<'a>(&'a self, server: &'a ServerName) -> BoxFuture<'a, ()> {
         Box::pin(async move {
-            if let Some(owner) = self.handle(server) {
-                owner.check().await;
+            if let Some(handle) = self.handle(server) {
+                handle.check().await;
             }
         })
     }
 
     /// The same of every server that is ready, and of no other.
     async fn check_ready(&self) {
-        let mut owners = self.handles();
-        owners.retain(|owner| owner.link.borrow().status == LinkStatus::Ready);
-        futures::future::join_all(owners.iter().map(|owner| owner.check())).await;
+        let mut handles = self.handles();
+        handles.retain(|handle| handle.link.borrow().status == LinkStatus::Ready);
+        futures::future::join_all(handles.iter().map(|handle| handle.check())).await;
     }
 
     /// Every server's status, in the order of the configuration.
@@ -380,7 +381,7 @@ impl Host {
     /// The URIs of resources that servers say have changed, where subscribed.
     pub fn resource_updates(&self, server: &ServerName) -> Option<broadcast::Receiver<String>> {
         self.handle(server)
-            .map(|owner| owner.resource_updates.subscribe())
+            .map(|handle| handle.resource_updates.subscribe())
     }
 
     /// Tells legacy servers that the roots have changed; in the stateless era they ask when they need them.
@@ -389,14 +390,14 @@ impl Host {
             let sessions = self
                 .handles()
                 .into_iter()
-                .filter_map(|owner| owner.link.borrow().session.clone());
-            let told = sessions
+                .filter_map(|handle| handle.link.borrow().session.clone());
+            let notifications = sessions
                 .filter(|session| {
                     session.era == Era::Legacy
                         && session.handler.config.capabilities.roots.is_some()
                 })
                 .map(async |session| session.peer.notify_roots_list_changed().await);
-            futures::future::join_all(told).await;
+            futures::future::join_all(notifications).await;
         })
     }
 
@@ -433,7 +434,7 @@ impl Host {
         members
             .iter()
             .filter_map(HostedServer::handle)
-            .find(|owner| owner.name == *server)
+            .find(|handle| handle.name == *server)
             .cloned()
     }
 }

@@ -94,19 +94,19 @@ pub trait ServerRequestHandler: Send + Sync + 'static {
     /// Asks the model.
     fn sample(
         &self,
-        asker: RequestOrigin,
+        origin: RequestOrigin,
         request: CreateMessageRequestParams,
     ) -> BoxFuture<'_, Result<SamplingReply, SamplingError>>;
 
     /// Asks the user. Dropped when the time for it is up.
     fn elicit(
         &self,
-        asker: RequestOrigin,
+        origin: RequestOrigin,
         request: ElicitRequestParams,
     ) -> BoxFuture<'_, Result<ElicitResult, ElicitationError>>;
 
     /// The roots to tell this server.
-    fn roots(&self, asker: RequestOrigin) -> BoxFuture<'_, Vec<Root>>;
+    fn roots(&self, origin: RequestOrigin) -> BoxFuture<'_, Vec<Root>>;
 }
 
 /// Declares no capability: for commands that have neither a model nor a person at hand.
@@ -204,27 +204,27 @@ impl ServerRequestHandler for ServerRequestRouter {
 
     fn sample(
         &self,
-        asker: RequestOrigin,
+        origin: RequestOrigin,
         request: CreateMessageRequestParams,
     ) -> BoxFuture<'_, Result<SamplingReply, SamplingError>> {
-        self.default_handler.sample(asker, request)
+        self.default_handler.sample(origin, request)
     }
 
     fn elicit(
         &self,
-        asker: RequestOrigin,
+        origin: RequestOrigin,
         request: ElicitRequestParams,
     ) -> BoxFuture<'_, Result<ElicitResult, ElicitationError>> {
-        let conversation = asker.conversation.as_ref();
+        let conversation = origin.conversation.as_ref();
         let route =
             conversation.and_then(|conversation| self.lock_routes().get(conversation).cloned());
         match route {
             Some(answer) => answer(request),
-            None => self.default_handler.elicit(asker, request),
+            None => self.default_handler.elicit(origin, request),
         }
     }
 
-    fn roots(&self, asker: RequestOrigin) -> BoxFuture<'_, Vec<Root>> {
-        self.default_handler.roots(asker)
+    fn roots(&self, origin: RequestOrigin) -> BoxFuture<'_, Vec<Root>> {
+        self.default_handler.roots(origin)
     }
 }

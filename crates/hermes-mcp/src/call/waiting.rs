@@ -25,27 +25,27 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(300);
 const WAKE_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The session to use, waking the server if need be.
-pub(crate) async fn acquire_session(owner: &ServerHandle) -> Result<Arc<McpSession>, CallError> {
-    let mut link = owner.link.clone();
+pub(crate) async fn acquire_session(handle: &ServerHandle) -> Result<Arc<McpSession>, CallError> {
+    let mut link = handle.link.clone();
     let (limit, attempts) = {
         let now = link.borrow_and_update();
         if let Some(session) = open_session(&now) {
             return Ok(session.clone());
         }
         let limit = match now.status {
-            LinkStatus::Connecting | LinkStatus::Lazy => owner.server.load().connect_timeout,
+            LinkStatus::Connecting | LinkStatus::Lazy => handle.server.load().connect_timeout,
             LinkStatus::Reconnecting | LinkStatus::Ready => RECONNECT_TIMEOUT,
             LinkStatus::Parked => WAKE_TIMEOUT,
             LinkStatus::NeedsAuth => {
-                return Err(needs_auth_error(owner));
+                return Err(needs_auth_error(handle));
             }
             LinkStatus::Disabled | LinkStatus::Invalid | LinkStatus::Stopped => {
-                return Err(not_connected_error(owner, &now));
+                return Err(not_connected_error(handle, &now));
             }
         };
         if matches!(now.status, LinkStatus::Lazy | LinkStatus::Parked) {
             // A full mailbox means that it is being woken already.
-            let _ = owner.mailbox.try_send(ConnectionCommand::Wake);
+            let _ = handle.mailbox.try_send(ConnectionCommand::Wake);
         }
         // One attempt decides, except for a server that is being tried again and again anyway.
         let attempts = matches!(
@@ -55,26 +55,26 @@ pub(crate) async fn acquire_session(owner: &ServerHandle) -> Result<Arc<McpSessi
         .then_some(now.attempts_ended);
         (limit, attempts)
     };
-    let settled = wait_for_session(owner, &mut link, attempts);
+    let settled = wait_for_session(handle, &mut link, attempts);
     if let Ok(Some(session)) = tokio::time::timeout(limit, settled).await {
         return Ok(session);
     }
     let now = link.borrow();
     match now.status {
-        LinkStatus::NeedsAuth => Err(needs_auth_error(owner)),
-        _ => Err(not_connected_error(owner, &now)),
+        LinkStatus::NeedsAuth => Err(needs_auth_error(handle)),
+        _ => Err(not_connected_error(handle, &now)),
     }
 }
 
 /// Waits for a session; gives up when none can come any more, or when the attempt that decides has failed.
 async fn wait_for_session(
-    owner: &ServerHandle,
+    handle: &ServerHandle,
     link: &mut watch::Receiver<Link>,
     attempts: Option<u64>,
 ) -> Option<Arc<McpSession>> {
     // To try to connect costs a remote server nothing; a local one would be started again and again.
-    let is_remote = !matches!(owner.server.load().transport, TransportSettings::Stdio(_));
-    let mut asked: Option<Instant> = None;
+    let is_remote = !matches!(handle.server.load().transport, TransportSettings::Stdio(_));
+    let mut woken_at: Option<Instant> = None;
     loop {
         {
             let now = link.borrow_and_update();
@@ -92,13 +92,13 @@ async fn wait_for_session(
             if !may_come || attempts.is_some_and(|before| now.attempts_ended > before) {
                 return None;
             }
-            let asks = match asked {
+            let asks = match woken_at {
                 None => true,
                 Some(at) => is_remote && at.elapsed() >= RETRY_INTERVAL,
             };
             if now.status == LinkStatus::Reconnecting && asks {
-                asked = Some(Instant::now());
-                let _ = owner.mailbox.try_send(ConnectionCommand::WakeForCall);
+                woken_at = Some(Instant::now());
+                let _ = handle.mailbox.try_send(ConnectionCommand::WakeForCall);
             }
         }
         tokio::select! {
@@ -112,16 +112,16 @@ fn open_session(link: &Link) -> Option<&Arc<McpSession>> {
     link.session.as_ref().filter(|session| session.is_open())
 }
 
-fn needs_auth_error(owner: &ServerHandle) -> CallError {
+fn needs_auth_error(handle: &ServerHandle) -> CallError {
     CallError::NeedsAuth {
-        server: owner.name.clone(),
+        server: handle.name.clone(),
         need: LoginReason::Access { reason: None },
     }
 }
 
-fn not_connected_error(owner: &ServerHandle, link: &Link) -> CallError {
+fn not_connected_error(handle: &ServerHandle, link: &Link) -> CallError {
     CallError::NotConnected {
-        server: owner.name.clone(),
+        server: handle.name.clone(),
         status: link.status,
         detail: link.error.as_ref().map(ToString::to_string),
     }
@@ -133,27 +133,27 @@ const LISTING_TIMEOUT: Duration = Duration::from_secs(10);
 /// Makes sure that a tool is still what was accepted. A turn may have begun before it changed, and a change that the
 /// server has announced may not be listed yet.
 pub(crate) async fn check_pin(
-    owner: &ServerHandle,
+    handle: &ServerHandle,
     session: &McpSession,
     request: &CallRequest,
 ) -> Result<(), CallError> {
     let CallRequest::Tool(call) = request else {
         return Ok(());
     };
-    if owner.server.load().pin_tools != PinTools::Block {
+    if handle.server.load().pin_tools != PinTools::Block {
         return Ok(());
     }
     let listed = session.activity.changes.wait_until_listed();
     let listed = tokio::time::timeout(LISTING_TIMEOUT, listed).await;
     listed.map_err(|_| CallError::ToolListStale {
-        server: owner.name.clone(),
+        server: handle.name.clone(),
     })?;
-    let link = owner.link.borrow();
+    let link = handle.link.borrow();
     let mut withheld = link.catalog.iter().flat_map(|catalog| &catalog.withheld);
     match withheld.find(|name| name.as_str() == call.name) {
         None => Ok(()),
         Some(tool) => Err(CallError::Withheld {
-            server: owner.name.clone(),
+            server: handle.name.clone(),
             tool: tool.clone(),
         }),
     }

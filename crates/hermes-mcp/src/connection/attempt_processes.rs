@@ -34,8 +34,8 @@ impl AttemptProcesses {
 
     /// Stops all but one, without waiting for it: that one is the server from now on.
     pub(super) fn keep_only(&mut self, index: usize, processes: &Processes) {
-        for (place, running) in std::mem::take(&mut self.running).into_iter().enumerate() {
-            if place == index {
+        for (position, running) in std::mem::take(&mut self.running).into_iter().enumerate() {
+            if position == index {
                 self.running.push(running);
             } else {
                 self.stopping.push(processes.stop_in_background(running));
@@ -68,9 +68,9 @@ impl AttemptProcesses {
     pub(super) async fn exit_report(&mut self) -> ExitReport {
         let mut last = ExitReport::default();
         for process in &mut self.running {
-            let words = collect_exit_report(process).await;
-            if words.exit.is_some() || last.confined.is_none() && last.stderr.is_empty() {
-                last = words;
+            let report = collect_exit_report(process).await;
+            if report.exit.is_some() || last.confined.is_none() && last.stderr.is_empty() {
+                last = report;
             }
         }
         last

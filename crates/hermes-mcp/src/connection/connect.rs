@@ -408,12 +408,12 @@ impl Connector {
 
     /// Fills in the settings of the login again, whenever they are needed.
     fn oauth_source(&self) -> OAuthSource {
-        let (server, surroundings) = (self.server.clone(), self.host_context.clone());
+        let (server, host_context) = (self.server.clone(), self.host_context.clone());
         Arc::new(move || {
-            let (server, surroundings) = (server.clone(), surroundings.clone());
+            let (server, host_context) = (server.clone(), host_context.clone());
             Box::pin(async move {
-                let variables = surroundings.variables.load_full();
-                let resolved = resolve_references(&server, &surroundings, variables).await;
+                let variables = host_context.variables.load_full();
+                let resolved = resolve_references(&server, &host_context, variables).await;
                 resolved
                     .map(|resolved| resolved.oauth)
                     .map_err(|error| OAuthError::Setting {
@@ -437,16 +437,16 @@ impl Connector {
 /// Resolves a server's references away from the async threads: `${cmd:…}` may take seconds.
 pub(crate) async fn resolve_references(
     server: &Arc<Server>,
-    surroundings: &Arc<HostContext>,
+    host_context: &Arc<HostContext>,
     variables: Arc<hermes_config::Variables>,
 ) -> Result<ResolvedServer, hermes_config::ServerResolveError> {
     let work = {
-        let (server, surroundings) = (server.clone(), surroundings.clone());
+        let (server, host_context) = (server.clone(), host_context.clone());
         move || {
             server.resolve(
-                &surroundings.home,
+                &host_context.home,
                 &variables,
-                surroundings.reference_policy.clone(),
+                host_context.reference_policy.clone(),
             )
         }
     };

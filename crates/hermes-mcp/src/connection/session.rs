@@ -205,7 +205,7 @@ impl SessionActivity {
         request: RequestId,
         call: CallId,
         conversation: Option<ConversationId>,
-        news: mpsc::UnboundedSender<CallEvent>,
+        event_sender: mpsc::UnboundedSender<CallEvent>,
     ) -> CallSubscription {
         self.lock().insert(
             token.clone(),
@@ -213,7 +213,7 @@ impl SessionActivity {
                 request,
                 call,
                 conversation,
-                events: news,
+                events: event_sender,
             },
         );
         CallSubscription {
@@ -238,12 +238,12 @@ impl SessionActivity {
             Some(id) => calls.values().find(|call| call.request == *id),
             None => calls.values().max_by_key(|call| call.call),
         };
-        let asker = RequestOrigin {
+        let origin = RequestOrigin {
             server: self.server.clone(),
             call: cause.map(|call| call.call),
             conversation: cause.and_then(|call| call.conversation.clone()),
         };
-        (asker, cause.map(|call| call.events.clone()))
+        (origin, cause.map(|call| call.events.clone()))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ProgressToken, InFlightCall>> {

@@ -176,7 +176,7 @@ impl CheckWaiters {
                     session
                         .activity
                         .health
-                        .report_trouble(|| "somebody asked".into());
+                        .report_suspicion(|| "somebody asked".into());
                 }
             }
             Some(ConnectionCommand::Wake | ConnectionCommand::WakeForCall) => {}

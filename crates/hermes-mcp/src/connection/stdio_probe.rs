@@ -106,16 +106,16 @@ pub(super) async fn probe<T: Transport<RoleClient>>(
             }
         }
         for (candidate, winner) in [(&mut first, Winner::First), (&mut second, Winner::Second)] {
-            let Some(asked) = candidate else { continue };
-            match asked.decide() {
+            let Some(probe) = candidate else { continue };
+            match probe.decide() {
                 ProbeDecision::Undecided => {}
                 ProbeDecision::Stateless => {
                     stateless_at = stateless_at.or(Some(Instant::now() + INITIALIZE_GRACE));
                 }
                 ProbeDecision::RetryDiscover => {
-                    asked.send_discover(config, DISCOVER_RETRY_ID).await;
+                    probe.send_discover(config, DISCOVER_RETRY_ID).await;
                 }
-                ProbeDecision::TryInitialize => asked.send_initialize(config).await,
+                ProbeDecision::TryInitialize => probe.send_initialize(config).await,
                 ProbeDecision::Session(opening) => {
                     if let Some(candidate) = candidate.take() {
                         return Ok(candidate.into_probed(opening, winner));
@@ -260,14 +260,14 @@ impl<T: Transport<RoleClient>> ProbeCandidate<T> {
 
     /// The request that an answer belongs to. An error without a number answers what was asked first.
     fn reply_to(&mut self, id: Option<&RequestId>) -> Option<&mut ProbeReply> {
-        let asked = match id.map(ToString::to_string) {
+        let awaited = match id.map(ToString::to_string) {
             Some(id) if id == INITIALIZE_ID.to_string() => &mut self.initialize,
             Some(id) if id == DISCOVER_ID.to_string() && self.was_asked_again => return None,
             Some(_) => &mut self.discover,
             None if matches!(self.discover, ProbeReply::Awaited) => &mut self.discover,
             None => &mut self.initialize,
         };
-        Some(asked).filter(|reply| matches!(reply, ProbeReply::Awaited))
+        Some(awaited).filter(|reply| matches!(reply, ProbeReply::Awaited))
     }
 
     /// Whether nothing at all was answered so far.
@@ -330,9 +330,14 @@ impl<T: Transport<RoleClient>> ProbeCandidate<T> {
                 ServerResult::empty(())
             }
         };
-        let asked = [INITIALIZE_ID, DISCOVER_ID, DISCOVER_RETRY_ID].map(RequestId::Number);
+        let request_ids = [INITIALIZE_ID, DISCOVER_ID, DISCOVER_RETRY_ID].map(RequestId::Number);
         Probed {
-            transport: ReplayTransport::new(self.transport, answer, self.earlier, asked.into()),
+            transport: ReplayTransport::new(
+                self.transport,
+                answer,
+                self.earlier,
+                request_ids.into(),
+            ),
             opening,
             winner,
         }

@@ -47,31 +47,34 @@ pub(super) async fn serve_request(
     write_response(writer, &ControlResponse::Accepted).await?;
     let number = NEXT_REQUEST.fetch_add(1, Ordering::Relaxed);
     let conversation = ConversationId(format!("control-{number}").into());
-    let (tell, mut told) = mpsc::channel(EVENT_QUEUE_CAPACITY);
+    let (event_sender, mut events) = mpsc::channel(EVENT_QUEUE_CAPACITY);
     let _route = question.can_answer.then(|| {
-        let inquiries = host.request_router();
-        inquiries.route(conversation.clone(), elicit_from_client(tell.clone()))
+        let router = host.request_router();
+        router.route(
+            conversation.clone(),
+            elicit_from_client(event_sender.clone()),
+        )
     });
     let options = CallOptions {
         timeout: question.timeout,
         conversation: Some(conversation),
         on_progress: Some(Arc::new(move |progress: &Progress| {
-            let _ = tell.try_send(ForwardEvent::Progress(progress.clone()));
+            let _ = event_sender.try_send(ForwardEvent::Progress(progress.clone()));
         })),
         ..CallOptions::default()
     };
     let mut work =
         std::pin::pin!(host.execute_request(&question.server, question.request, &options));
-    let mut asked = VecDeque::new();
+    let mut pending_replies = VecDeque::new();
     let mut is_there = true;
     let report = loop {
         tokio::select! {
             report = &mut work => break report,
-            Some(news) = told.recv() => {
-                let answer = match news {
+            Some(event) = events.recv() => {
+                let answer = match event {
                     ForwardEvent::Progress(progress) => ControlResponse::Progress(progress),
                     ForwardEvent::Elicit(request, reply) => {
-                        asked.push_back(reply);
+                        pending_replies.push_back(reply);
                         ControlResponse::Elicit { request }
                     }
                 };
@@ -86,7 +89,7 @@ pub(super) async fn serve_request(
                     continue;
                 };
                 if let Ok(ControlRequest::Elicited { result }) = serde_json::from_str(&line)
-                    && let Some(reply) = asked.pop_front()
+                    && let Some(reply) = pending_replies.pop_front()
                 {
                     let _: Result<(), ElicitResult> = reply.send(result);
                 }
@@ -97,14 +100,14 @@ pub(super) async fn serve_request(
 }
 
 /// Asks the person at the other end.
-fn elicit_from_client(tell: mpsc::Sender<ForwardEvent>) -> ElicitHandler {
+fn elicit_from_client(event_sender: mpsc::Sender<ForwardEvent>) -> ElicitHandler {
     Arc::new(move |request| {
-        let tell = tell.clone();
+        let event_sender = event_sender.clone();
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
             let gone = || ElicitationError("the caller no longer waits for this call".to_owned());
             let question = ForwardEvent::Elicit(request, reply);
-            tell.send(question).await.map_err(|_| gone())?;
+            event_sender.send(question).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())
         })
     })

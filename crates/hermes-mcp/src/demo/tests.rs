@@ -189,13 +189,13 @@ async fn check_every_tool(session: &mut Session) {
 
     let count = session.call("count", json!({"steps": 3})).await;
     assert_eq!(text_of(&count), "counted to 3");
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..3 {
         let progress = session.progress.recv().await.unwrap();
-        heard.push((progress.progress, progress.total));
+        received.push((progress.progress, progress.total));
     }
     assert_eq!(
-        heard,
+        received,
         [(1.0, Some(3.0)), (2.0, Some(3.0)), (3.0, Some(3.0))]
     );
 }

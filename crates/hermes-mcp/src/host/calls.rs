@@ -96,7 +96,7 @@ impl Host {
         options: &'a CallOptions,
     ) -> BoxFuture<'a, Outcome> {
         Box::pin(async move {
-            let Some(owner) = self.handle(&tool.server) else {
+            let Some(handle) = self.handle(&tool.server) else {
                 return CallFailure::Transport(format!(
                     "server `{}` is not connected any more",
                     tool.server
@@ -105,11 +105,11 @@ impl Host {
             };
             match &tool.origin {
                 ToolOrigin::Native(native) => {
-                    let result = self.call_native(&owner, native, arguments, options).await;
-                    self.build_outcome(&owner, native, result).await
+                    let result = self.call_native(&handle, native, arguments, options).await;
+                    self.build_outcome(&handle, native, result).await
                 }
                 ToolOrigin::Utility(utility) => {
-                    Box::pin(self.call_utility(&owner, *utility, &arguments, options)).await
+                    Box::pin(self.call_utility(&handle, *utility, &arguments, options)).await
                 }
             }
         })
@@ -123,10 +123,10 @@ impl Host {
         options: &'a CallOptions,
     ) -> BoxFuture<'a, Result<CallToolResult, CallError>> {
         Box::pin(async move {
-            let owner = self.handle(&tool.server);
-            match (owner, &tool.origin) {
-                (Some(owner), ToolOrigin::Native(native)) => {
-                    self.call_native(&owner, native, arguments, options).await
+            let handle = self.handle(&tool.server);
+            match (handle, &tool.origin) {
+                (Some(handle), ToolOrigin::Native(native)) => {
+                    self.call_native(&handle, native, arguments, options).await
                 }
                 _ => Err(CallError::UnexpectedResponse(
                     "only a server's own tools have raw results".into(),
@@ -137,7 +137,7 @@ impl Host {
 
     pub(super) async fn call_native(
         &self,
-        owner: &Arc<ServerHandle>,
+        handle: &Arc<ServerHandle>,
         tool: &NativeTool,
         arguments: Map<String, Value>,
         options: &CallOptions,
@@ -147,7 +147,7 @@ impl Host {
             CallToolRequestParams::new(tool.definition.name.clone()).with_arguments(arguments);
         match self
             .send_request(
-                owner,
+                handle,
                 CallRequest::Tool(params),
                 tool.is_safe_to_retry(),
                 options,
@@ -163,28 +163,28 @@ impl Host {
     /// Sends one request in its server's order, and once more if that can do no harm.
     pub(super) async fn send_request(
         &self,
-        owner: &Arc<ServerHandle>,
+        handle: &Arc<ServerHandle>,
         request: CallRequest,
         is_repeatable: bool,
         options: &CallOptions,
     ) -> Result<ServerResult, CallError> {
-        let _turn = match &owner.call_permits {
+        let _turn = match &handle.call_permits {
             Some(turn) => Some(tokio::select! {
                 permit = turn.acquire() => permit,
                 () = options.cancel.cancelled() => {
-                    owner.counters.record_call(CallResultKind::Cancelled);
+                    handle.counters.record_call(CallResultKind::Cancelled);
                     return Err(CallError::Interrupted);
                 }
             }),
             None => None,
         };
-        let mut result = self.send_request_once(owner, &request, options).await;
+        let mut result = self.send_request_once(handle, &request, options).await;
         if let Err(CallError::ConnectionLost { is_unsent, .. }) = &result
             && (*is_unsent || is_repeatable)
         {
-            result = self.send_request_once(owner, &request, options).await;
+            result = self.send_request_once(handle, &request, options).await;
         }
-        owner.counters.record_call(match &result {
+        handle.counters.record_call(match &result {
             Ok(_) => CallResultKind::Succeeded,
             Err(CallError::TimedOut { .. }) => CallResultKind::TimedOut,
             Err(CallError::Interrupted) => CallResultKind::Cancelled,
@@ -195,46 +195,46 @@ impl Host {
 
     async fn send_request_once(
         &self,
-        owner: &Arc<ServerHandle>,
+        handle: &Arc<ServerHandle>,
         request: &CallRequest,
         options: &CallOptions,
     ) -> Result<ServerResult, CallError> {
         let session = async {
-            let session = call::acquire_session(owner).await?;
-            call::check_pin(owner, &session, request).await?;
+            let session = call::acquire_session(handle).await?;
+            call::check_pin(handle, &session, request).await?;
             Ok(session)
         };
         let session = tokio::select! {
             session = session => session?,
             () = options.cancel.cancelled() => return Err(CallError::Interrupted),
         };
-        owner
+        handle
             .breaker
             .check_call((self.state.context.clock)())
             .map_err(|remaining| CallError::CircuitOpen {
-                server: owner.name.clone(),
+                server: handle.name.clone(),
                 remaining,
             })?;
         let timeout = options
             .timeout
-            .unwrap_or_else(|| owner.server.load().timeout);
+            .unwrap_or_else(|| handle.server.load().timeout);
         let result =
             call::execute_request(&session, request, timeout, options, &self.state.tasks).await;
         match &result {
-            Ok(_) | Err(CallError::Refused { .. }) => owner.breaker.record_success(),
+            Ok(_) | Err(CallError::Refused { .. }) => handle.breaker.record_success(),
             Err(CallError::ConnectionLost { .. }) => {
-                owner.breaker.record_failure((self.state.context.clock)());
+                handle.breaker.record_failure((self.state.context.clock)());
             }
             Err(CallError::NeedsAuth {
                 need: LoginReason::Access { reason },
                 ..
             }) => {
                 let challenge = reason.clone();
-                let _ = owner
+                let _ = handle
                     .mailbox
                     .try_send(ConnectionCommand::AuthLost { challenge });
             }
-            Err(_) => owner
+            Err(_) => handle
                 .breaker
                 .record_inconclusive((self.state.context.clock)()),
         }
@@ -243,25 +243,25 @@ impl Host {
 
     pub(super) async fn build_outcome(
         &self,
-        owner: &ServerHandle,
+        handle: &ServerHandle,
         tool: &NativeTool,
         result: Result<CallToolResult, CallError>,
     ) -> Outcome {
         let result = match result {
             Ok(result) => result,
-            Err(error) => return error.into_failure(owner).into(),
+            Err(error) => return error.into_failure(handle).into(),
         };
         if let (Some(content), Some(check)) = (&result.structured_content, tool.output_validator())
             && let Err(problem) = check.validate(content)
         {
-            tracing::warn!(server = %owner.name, tool = %tool.name, problem, "structured result does not match its output schema");
+            tracing::warn!(server = %handle.name, tool = %tool.name, problem, "structured result does not match its output schema");
         }
-        let link_tool = self.read_resource_name(&owner.name);
+        let link_tool = self.read_resource_name(&handle.name);
         Outcome::from_result(result, &self.state.media, link_tool.as_ref(), &|text| {
-            owner.redact(text)
+            handle.redact(text)
         })
         .await
-        .amend_error(|text| owner.add_sandbox_note(text))
+        .amend_error(|text| handle.add_sandbox_note(text))
     }
 }
 

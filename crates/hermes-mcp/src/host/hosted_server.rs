@@ -70,7 +70,7 @@ impl HostedServer {
     pub(super) fn new_connection(
         server: Arc<Server>,
         resolved: Option<ResolvedServer>,
-        surroundings: &Arc<HostContext>,
+        host_context: &Arc<HostContext>,
         token_files: TokenFiles,
     ) -> (Arc<ServerHandle>, Connection) {
         let name = server.name.clone();
@@ -84,8 +84,8 @@ impl HostedServer {
         let counters = Arc::new(Counters::default());
         let breaker = Arc::new(CircuitBreaker::new());
         let redactor = Arc::new(ArcSwap::from_pointee(Redactor::default()));
-        let tenant = hosted_tenant(&surroundings.variables.load()).map(str::to_owned);
-        let owner = Arc::new(ServerHandle {
+        let tenant = hosted_tenant(&host_context.variables.load()).map(str::to_owned);
+        let handle = Arc::new(ServerHandle {
             name: name.clone(),
             tenant,
             server: server.clone(),
@@ -103,7 +103,7 @@ impl HostedServer {
             name,
             server,
             fingerprint,
-            host_context: surroundings.clone(),
+            host_context: host_context.clone(),
             link: publisher,
             counters,
             breaker,
@@ -114,7 +114,7 @@ impl HostedServer {
             authorizer: Arc::default(),
         };
         (
-            owner,
+            handle,
             Connection {
                 shared,
                 mailbox: commands,
@@ -125,23 +125,23 @@ impl HostedServer {
 
     pub(super) fn name(&self) -> &ServerName {
         match self {
-            Self::Managed(owner) => &owner.name,
+            Self::Managed(handle) => &handle.name,
             Self::Inactive(idle) => &idle.name,
         }
     }
 
     pub(super) fn handle(&self) -> Option<&Arc<ServerHandle>> {
         match self {
-            Self::Managed(owner) => Some(owner),
+            Self::Managed(handle) => Some(handle),
             Self::Inactive(_) => None,
         }
     }
 
     pub(super) fn registry_input(&self) -> Option<RegistryInput> {
-        let owner = self.handle()?;
-        let link = owner.link.borrow();
+        let handle = self.handle()?;
+        let link = handle.link.borrow();
         Some(RegistryInput {
-            server: owner.settings(),
+            server: handle.settings(),
             catalog: link.catalog.clone(),
             is_offered: link.status.offers_tools(),
         })
@@ -151,12 +151,12 @@ impl HostedServer {
         &self,
         registry: &Registry,
         tools: &HashMap<&ServerName, usize>,
-        surroundings: &HostContext,
+        host_context: &HostContext,
     ) -> ServerStatus {
         match self {
-            Self::Managed(owner) => {
-                let tools = tools.get(&owner.name).copied().unwrap_or_default();
-                managed_status(owner, registry, tools, surroundings)
+            Self::Managed(handle) => {
+                let tools = tools.get(&handle.name).copied().unwrap_or_default();
+                managed_status(handle, registry, tools, host_context)
             }
             Self::Inactive(idle) => ServerStatus {
                 error: idle.reason.clone(),
@@ -168,15 +168,15 @@ impl HostedServer {
 }
 
 fn managed_status(
-    owner: &ServerHandle,
+    handle: &ServerHandle,
     registry: &Registry,
     tools: usize,
-    surroundings: &HostContext,
+    host_context: &HostContext,
 ) -> ServerStatus {
-    let server = owner.settings();
-    let link = owner.link.borrow();
+    let server = handle.settings();
+    let link = handle.link.borrow();
     let session = link.session.as_ref();
-    let prefix = format!("{}: ", owner.name);
+    let prefix = format!("{}: ", handle.name);
     let collisions = registry
         .warnings()
         .iter()
@@ -189,9 +189,9 @@ fn managed_status(
     let unconfined = confined
         .into_iter()
         .flat_map(|confined| confined.warnings.clone());
-    let unset = server.unset_variables(&surroundings.home, &surroundings.variables.load());
+    let unset = server.unset_variables(&host_context.home, &host_context.variables.load());
     ServerStatus {
-        name: owner.name.to_string(),
+        name: handle.name.to_string(),
         transport: server.transport.kind().into(),
         tools,
         connected: link.status == LinkStatus::Ready,
@@ -199,7 +199,7 @@ fn managed_status(
         status: link.status,
         error: link.error.as_ref().map(ToString::to_string),
         error_at: link.error.as_ref().map(|error| unix_seconds(error.at)),
-        sampling: server.sampling.enabled.then(|| owner.counters.sampling()),
+        sampling: server.sampling.enabled.then(|| handle.counters.sampling()),
         era: session.map(|session| session.era),
         protocol_version: session.map(|session| session.info.protocol_version.to_string()),
         server_info: session.and_then(|session| session.info.server_info.clone()),
@@ -210,9 +210,9 @@ fn managed_status(
         next_attempt_at: link.next_attempt_at.map(unix_seconds),
         restarts: link.restarts,
         in_flight: session.map_or(0, |session| session.activity.in_flight()),
-        calls: owner.counters.calls(),
-        elicitation: owner.counters.elicitation(),
-        breaker: owner.breaker.state(),
+        calls: handle.counters.calls(),
+        elicitation: handle.counters.elicitation(),
+        breaker: handle.breaker.state(),
         withheld_tools: withheld_tools(&server, &link),
         warnings: unset
             .iter()

@@ -47,13 +47,13 @@ enum ReloadAction {
 
 impl ReloadAction {
     fn for_server(before: Option<&HostedServer>, fingerprint: Option<&Fingerprint>) -> Self {
-        let Some(owner) = before.and_then(HostedServer::handle) else {
+        let Some(handle) = before.and_then(HostedServer::handle) else {
             return Self::Added;
         };
-        if !owner.is_same_connection(fingerprint) {
+        if !handle.is_same_connection(fingerprint) {
             return Self::Restarted;
         }
-        match owner.link.borrow().status {
+        match handle.link.borrow().status {
             LinkStatus::Parked
             | LinkStatus::NeedsAuth
             | LinkStatus::Reconnecting
@@ -145,9 +145,9 @@ impl Host {
                 let before = old.iter().find(|member| *member.name() == entry.name);
                 let name = entry.name.to_string();
                 let Some((server, resolved)) = wanted else {
-                    if let Some(owner) = before.and_then(HostedServer::handle) {
+                    if let Some(handle) = before.and_then(HostedServer::handle) {
                         report.removed.push(name);
-                        stopping.push(owner.clone());
+                        stopping.push(handle.clone());
                     }
                     members.push(HostedServer::inactive(entry));
                     continue;
@@ -155,29 +155,29 @@ impl Host {
                 let fingerprint = resolved.as_ref().map(|known| &known.fingerprint);
                 let fate = ReloadAction::for_server(before, fingerprint);
                 report.record(fate, name);
-                if let Some(owner) = before.and_then(HostedServer::handle) {
+                if let Some(handle) = before.and_then(HostedServer::handle) {
                     if matches!(fate, ReloadAction::Retried | ReloadAction::Unchanged) {
-                        let is_pinned_alike = owner.settings().pin_tools == server.pin_tools;
-                        owner.server.store(server);
-                        if !is_pinned_alike || owner.has_withheld_tools() {
-                            owner.relist_tools();
+                        let is_pinned_alike = handle.settings().pin_tools == server.pin_tools;
+                        handle.server.store(server);
+                        if !is_pinned_alike || handle.has_withheld_tools() {
+                            handle.relist_tools();
                         }
                         if fate == ReloadAction::Retried {
-                            owner.wake();
+                            handle.wake();
                         }
-                        members.push(HostedServer::Managed(owner.clone()));
+                        members.push(HostedServer::Managed(handle.clone()));
                         continue;
                     }
-                    stopping.push(owner.clone());
+                    stopping.push(handle.clone());
                 }
                 let files = TokenFiles::new(&inner.context.home, &names, &entry.name);
-                let (owner, connection) =
+                let (handle, connection) =
                     HostedServer::new_connection(server, resolved, &inner.context, files);
-                members.push(HostedServer::Managed(owner));
+                members.push(HostedServer::Managed(handle));
                 starting.push(connection);
             }
             // Old processes go before new ones come: never two for one server.
-            futures::future::join_all(stopping.iter().map(|owner| owner.stop())).await;
+            futures::future::join_all(stopping.iter().map(|handle| handle.stop())).await;
             inner.servers.store(Arc::new(members));
             (inner.context.changed)();
             for connection in starting {
@@ -195,8 +195,8 @@ impl Host {
     ) -> Option<(Arc<Server>, Option<ResolvedServer>)> {
         let server = entry.server.as_ref().ok().filter(|server| server.enabled)?;
         let server = Arc::new(server.clone());
-        let surroundings = &self.state.context;
-        let resolved = connection::resolve_references(&server, surroundings, variables).await;
+        let host_context = &self.state.context;
+        let resolved = connection::resolve_references(&server, host_context, variables).await;
         Some((server, resolved.ok()))
     }
 }

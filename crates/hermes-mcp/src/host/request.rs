@@ -113,8 +113,8 @@ impl RequestOutcome {
 impl Host {
     /// Whether this host has a session with the server, or gets one when it is asked something.
     pub(crate) fn can_take_requests(&self, server: &ServerName) -> bool {
-        self.handle(server).is_some_and(|owner| {
-            let status = owner.link.borrow().status;
+        self.handle(server).is_some_and(|handle| {
+            let status = handle.link.borrow().status;
             status.offers_tools() || status == LinkStatus::Parked
         })
     }
@@ -127,46 +127,46 @@ impl Host {
         options: &'a CallOptions,
     ) -> BoxFuture<'a, RequestOutcome> {
         Box::pin(async move {
-            let Some(owner) = self.handle(server) else {
+            let Some(handle) = self.handle(server) else {
                 let failure = CallFailure::Transport(format!("server `{server}` is not connected"));
                 return report(&failure.into());
             };
             // What it offers is known when it has one.
             let session = tokio::select! {
-                session = call::acquire_session(&owner) => session,
+                session = call::acquire_session(&handle) => session,
                 () = options.cancel.cancelled() => Err(CallError::Interrupted),
             };
             if let Err(error) = session {
-                return failure_outcome(&owner, error);
+                return failure_outcome(&handle, error);
             }
             match request {
-                HostRequest::ListTools => list_tools(&owner),
+                HostRequest::ListTools => list_tools(&handle),
                 HostRequest::CallTool {
                     tool,
                     arguments,
                     is_raw,
                 } => {
-                    self.call_named(&owner, &tool, arguments, is_raw, options)
+                    self.call_named(&handle, &tool, arguments, is_raw, options)
                         .await
                 }
                 HostRequest::ListResources => match self.list_resources(server, options).await {
                     Ok((resources, templates)) => RequestOutcome::protocol_object(
                         &json!({"resources": resources, "resourceTemplates": templates}),
                     ),
-                    Err(error) => failure_outcome(&owner, error),
+                    Err(error) => failure_outcome(&handle, error),
                 },
                 HostRequest::ReadResource { uri } => {
                     match self.read_resource(server, &uri, options).await {
                         Ok(result) => RequestOutcome::protocol_object(&result),
-                        Err(error) => failure_outcome(&owner, error),
+                        Err(error) => failure_outcome(&handle, error),
                     }
                 }
                 HostRequest::ListPrompts => match self.list_prompts(server, options).await {
                     Ok(prompts) => RequestOutcome::protocol_object(&json!({"prompts": prompts})),
-                    Err(error) => failure_outcome(&owner, error),
+                    Err(error) => failure_outcome(&handle, error),
                 },
                 HostRequest::GetPrompt { prompt, arguments } => {
-                    self.get_named_prompt(&owner, &prompt, arguments, options)
+                    self.get_named_prompt(&handle, &prompt, arguments, options)
                         .await
                 }
             }
@@ -175,49 +175,49 @@ impl Host {
 
     async fn call_named(
         &self,
-        owner: &Arc<ServerHandle>,
+        handle: &Arc<ServerHandle>,
         tool: &str,
         arguments: Map<String, Value>,
         is_raw: bool,
         options: &CallOptions,
     ) -> RequestOutcome {
-        let server = &owner.name;
+        let server = &handle.name;
         let registry = self.registry();
-        let found = registry
+        let registered = registry
             .find_original(server, tool)
             .or_else(|| registry.find(tool).filter(|tool| tool.server == *server));
-        let Some(found) = found else {
+        let Some(registered) = registered else {
             let offers = registry.tools().filter(|tool| tool.server == *server);
             return RequestOutcome::UnknownName {
                 offers: offers.map(|tool| tool.original_name().to_owned()).collect(),
-                is_withheld: is_withheld(owner, tool),
+                is_withheld: is_withheld(handle, tool),
             };
         };
         if is_raw {
-            return match self.call_raw(found, arguments, options).await {
+            return match self.call_raw(registered, arguments, options).await {
                 Ok(result) => RequestOutcome::Answered {
                     is_error: result.is_error == Some(true),
                     members: serde_json::to_value(&result).unwrap_or_default(),
                     text: None,
                 },
-                Err(error) => failure_outcome(owner, error),
+                Err(error) => failure_outcome(handle, error),
             };
         }
-        let schema = schema(found);
+        let schema = schema(registered);
         let arguments = arguments::coerce(arguments, &schema);
         if let Some(problem) = arguments::problem(&arguments, &schema) {
             return RequestOutcome::WrongArguments {
                 problem,
-                definition: definition(found, &schema),
+                definition: definition(registered, &schema),
             };
         }
-        let native = match &found.origin {
+        let native = match &registered.origin {
             ToolOrigin::Native(native) => native,
             ToolOrigin::Utility(_) => {
-                return report(&self.call_tool(found, arguments, options).await);
+                return report(&self.call_tool(registered, arguments, options).await);
             }
         };
-        let result = self.call_native(owner, native, arguments, options).await;
+        let result = self.call_native(handle, native, arguments, options).await;
         let is_refused_for_arguments = matches!(
             &result,
             Err(CallError::Refused {
@@ -225,25 +225,25 @@ impl Host {
                 ..
             })
         );
-        let mut report = report(&self.build_outcome(owner, native, result).await);
+        let mut report = report(&self.build_outcome(handle, native, result).await);
         if let RequestOutcome::Failed { definition, .. } = &mut report
             && is_refused_for_arguments
         {
-            *definition = Some(self::definition(found, &schema));
+            *definition = Some(self::definition(registered, &schema));
         }
         report
     }
 
     async fn get_named_prompt(
         &self,
-        owner: &Arc<ServerHandle>,
+        handle: &Arc<ServerHandle>,
         name: &str,
         arguments: Map<String, Value>,
         options: &CallOptions,
     ) -> RequestOutcome {
-        let prompts = match self.list_prompts(&owner.name, options).await {
+        let prompts = match self.list_prompts(&handle.name, options).await {
             Ok(prompts) => prompts,
-            Err(error) => return failure_outcome(owner, error),
+            Err(error) => return failure_outcome(handle, error),
         };
         let Some(prompt) = prompts.iter().find(|prompt| prompt.name == name) else {
             return RequestOutcome::UnknownName {
@@ -269,21 +269,24 @@ impl Host {
                 definition: serde_json::to_value(prompt).unwrap_or_default(),
             };
         }
-        match self.get_prompt(&owner.name, name, arguments, options).await {
+        match self
+            .get_prompt(&handle.name, name, arguments, options)
+            .await
+        {
             Ok(result) => RequestOutcome::protocol_object(&result),
-            Err(error) => failure_outcome(owner, error),
+            Err(error) => failure_outcome(handle, error),
         }
     }
 }
 
-fn is_withheld(owner: &ServerHandle, tool: &str) -> bool {
-    let link = owner.link.borrow();
+fn is_withheld(handle: &ServerHandle, tool: &str) -> bool {
+    let link = handle.link.borrow();
     let catalog = link.catalog.as_ref();
     catalog.is_some_and(|catalog| catalog.withheld.iter().any(|name| name.as_str() == tool))
 }
 
-fn list_tools(owner: &ServerHandle) -> RequestOutcome {
-    let catalog = owner.link.borrow().catalog.clone();
+fn list_tools(handle: &ServerHandle) -> RequestOutcome {
+    let catalog = handle.link.borrow().catalog.clone();
     let catalog = catalog.unwrap_or_default();
     let tools: Vec<_> = catalog.tools.iter().map(|tool| &tool.definition).collect();
     RequestOutcome::protocol_object(&json!({
@@ -304,8 +307,8 @@ fn definition(tool: &RegisteredTool, schema: &Value) -> Value {
     json!({"name": tool.original_name(), "description": tool.description(), "inputSchema": schema})
 }
 
-fn failure_outcome(owner: &ServerHandle, error: CallError) -> RequestOutcome {
-    report(&error.into_failure(owner).into())
+fn failure_outcome(handle: &ServerHandle, error: CallError) -> RequestOutcome {
+    report(&error.into_failure(handle).into())
 }
 
 fn report(outcome: &Outcome) -> RequestOutcome {

@@ -43,9 +43,9 @@ impl Host {
         options: &'a CallOptions,
     ) -> BoxFuture<'a, Result<ReadResourceResult, CallError>> {
         Box::pin(async move {
-            let owner = self.require_handle(server)?;
+            let handle = self.require_handle(server)?;
             let request = CallRequest::Resource(ReadResourceRequestParams::new(uri));
-            match self.send_request(&owner, request, true, options).await? {
+            match self.send_request(&handle, request, true, options).await? {
                 ServerResult::ReadResourceResult(result) => Ok(result),
                 other => read_leniently(other),
             }
@@ -60,10 +60,10 @@ impl Host {
         options: &'a CallOptions,
     ) -> BoxFuture<'a, Result<GetPromptResult, CallError>> {
         Box::pin(async move {
-            let owner = self.require_handle(server)?;
+            let handle = self.require_handle(server)?;
             let params = GetPromptRequestParams::new(name).with_arguments(arguments);
             match self
-                .send_request(&owner, CallRequest::Prompt(params), true, options)
+                .send_request(&handle, CallRequest::Prompt(params), true, options)
                 .await?
             {
                 ServerResult::GetPromptResult(result) => Ok(result),
@@ -76,7 +76,7 @@ impl Host {
     pub fn describe_error(&self, server: &ServerName, error: &CallError) -> String {
         let text = error.to_string();
         match self.handle(server) {
-            Some(owner) => owner.redact(&text),
+            Some(handle) => handle.redact(&text),
             None => Redactor::default().redact(&text).into_owned(),
         }
     }
@@ -132,12 +132,12 @@ impl Host {
         options: &CallOptions,
         list: impl AsyncFnOnce(&McpSession) -> Result<T, ListError>,
     ) -> Result<T, CallError> {
-        let owner = self.require_handle(server)?;
+        let handle = self.require_handle(server)?;
         let work = async {
-            let session = call::acquire_session(&owner).await?;
+            let session = call::acquire_session(&handle).await?;
             let limit = options
                 .timeout
-                .unwrap_or_else(|| owner.server.load().timeout);
+                .unwrap_or_else(|| handle.server.load().timeout);
             match tokio::time::timeout(limit, list(&session)).await {
                 Ok(listed) => {
                     listed.map_err(|error| CallError::UnexpectedResponse(error.to_string()))
@@ -157,29 +157,29 @@ impl Host {
     /// Asks for news of one resource, over reconnects too, until the returned guard is dropped. They come through
     /// [`Host::resource_updates`]. `None`: there is no such server.
     pub fn watch_resource(&self, server: &ServerName, uri: &str) -> Option<ResourceWatch> {
-        let owner = self.handle(server)?;
-        owner.resource_subscriptions.send_if_modified(|wanted| {
+        let handle = self.handle(server)?;
+        handle.resource_subscriptions.send_if_modified(|wanted| {
             let watchers = wanted.entry(uri.to_owned()).or_default();
             *watchers += 1;
             *watchers == 1
         });
         Some(ResourceWatch {
-            handle: Arc::downgrade(&owner),
+            handle: Arc::downgrade(&handle),
             uri: uri.to_owned(),
         })
     }
 
     pub(super) async fn call_utility(
         &self,
-        owner: &Arc<ServerHandle>,
+        handle: &Arc<ServerHandle>,
         utility: UtilityTool,
         arguments: &Map<String, Value>,
         options: &CallOptions,
     ) -> Outcome {
         let outcome = self
-            .run_utility(&owner.name, utility, arguments, options)
+            .run_utility(&handle.name, utility, arguments, options)
             .await;
-        outcome.unwrap_or_else(|error| error.into_failure(owner).into())
+        outcome.unwrap_or_else(|error| error.into_failure(handle).into())
     }
 
     async fn run_utility(
@@ -254,10 +254,10 @@ pub struct ResourceWatch {
 
 impl Drop for ResourceWatch {
     fn drop(&mut self) {
-        let Some(owner) = self.handle.upgrade() else {
+        let Some(handle) = self.handle.upgrade() else {
             return;
         };
-        owner.resource_subscriptions.send_if_modified(|wanted| {
+        handle.resource_subscriptions.send_if_modified(|wanted| {
             let Some(watchers) = wanted.get_mut(&self.uri) else {
                 return false;
             };
@@ -279,20 +279,20 @@ impl Host {
 
     /// Every server that has a connection, in the order of the configuration.
     pub fn servers(&self) -> Vec<ServerName> {
-        let owners = self.handles();
-        owners.iter().map(|owner| owner.name.clone()).collect()
+        let handles = self.handles();
+        handles.iter().map(|handle| handle.name.clone()).collect()
     }
 
     /// The prompts of all servers, without those of servers that say `tools.prompts: false`.
     pub fn offered_prompts(&self) -> Vec<(ServerName, Prompt)> {
         let mut offered = Vec::new();
-        for owner in self.handles() {
-            if !owner.settings().tools.prompts {
+        for handle in self.handles() {
+            if !handle.settings().tools.prompts {
                 continue;
             }
-            if let Some(catalog) = owner.link.borrow().offered_catalog() {
+            if let Some(catalog) = handle.link.borrow().offered_catalog() {
                 let prompts = catalog.prompts.iter().cloned();
-                offered.extend(prompts.map(|prompt| (owner.name.clone(), prompt)));
+                offered.extend(prompts.map(|prompt| (handle.name.clone(), prompt)));
             }
         }
         offered
@@ -301,9 +301,9 @@ impl Host {
     /// The lists of every server that is there, with its resources and templates.
     pub fn offered_catalogs(&self) -> Vec<(ServerName, Arc<Catalog>)> {
         let catalog = |link: &Link| link.offered_catalog().cloned();
-        let owners = self.handles().into_iter();
-        owners
-            .filter_map(|owner| Some((owner.name.clone(), catalog(&owner.link.borrow())?)))
+        let handles = self.handles().into_iter();
+        handles
+            .filter_map(|handle| Some((handle.name.clone(), catalog(&handle.link.borrow())?)))
             .collect()
     }
 
@@ -321,9 +321,9 @@ impl Host {
                     _ => true,
                 }
             };
-            let owners = self.handles();
-            let waits = owners.iter().map(async |owner| {
-                let mut link = owner.link.clone();
+            let handles = self.handles();
+            let waits = handles.iter().map(async |handle| {
+                let mut link = handle.link.clone();
                 let _ = link.wait_for(is_done).await;
             });
             let _ = tokio::time::timeout(limit, futures::future::join_all(waits)).await;

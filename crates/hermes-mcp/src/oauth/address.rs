@@ -32,7 +32,7 @@ impl AddressPolicy {
             Some(Host::Domain(name)) => {
                 let port = server.port_or_known_default().unwrap_or(443);
                 match tokio::net::lookup_host((name, port)).await {
-                    Ok(mut found) => found.any(|address| !is_public(address.ip())),
+                    Ok(mut addresses) => addresses.any(|address| !is_public(address.ip())),
                     Err(_) => false,
                 }
             }
@@ -84,14 +84,14 @@ struct PublicResolver;
 impl Resolve for PublicResolver {
     fn resolve(&self, name: Name) -> Resolving {
         Box::pin(async move {
-            let found: Vec<SocketAddr> =
+            let addresses: Vec<SocketAddr> =
                 tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-            let public: Vec<SocketAddr> = found
+            let public: Vec<SocketAddr> = addresses
                 .iter()
                 .copied()
                 .filter(|address| is_public(address.ip()))
                 .collect();
-            if public.is_empty() && !found.is_empty() {
+            if public.is_empty() && !addresses.is_empty() {
                 return Err("the name leads to an address of a private network".into());
             }
             Ok(Box::new(public.into_iter()) as Addrs)
@@ -217,7 +217,7 @@ mod tests {
     async fn a_name_that_leads_inside_resolves_to_nothing() {
         // The hosts file knows this one everywhere.
         let name: Name = "localhost".parse().unwrap();
-        let found = PublicResolver.resolve(name).await;
-        assert!(found.is_err_and(|error| error.to_string().contains("private network")));
+        let addresses = PublicResolver.resolve(name).await;
+        assert!(addresses.is_err_and(|error| error.to_string().contains("private network")));
     }
 }

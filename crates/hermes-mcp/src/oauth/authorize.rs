@@ -107,8 +107,8 @@ impl Login {
         person: &dyn LoginUi,
         listens: bool,
     ) -> Result<StartedAuthorization, OAuthError> {
-        let found = &prepared.discovered;
-        let metadata = &found.metadata;
+        let discovered = &prepared.discovered;
+        let metadata = &discovered.metadata;
         let offers_s256 = metadata
             .code_challenge_methods_supported
             .as_ref()
@@ -131,7 +131,7 @@ impl Login {
             state: pkce::random_token()?,
             verifier: pkce::random_token()?,
             redirect_uri: way.redirect_uri.clone(),
-            resource: found.resource.clone(),
+            resource: discovered.resource.clone(),
             scope,
             dpop_key: self
                 .new_dpop_key(prepared)?

@@ -46,7 +46,7 @@ fn is_bearer(scheme: &AuthScheme) -> bool {
 impl Challenge {
     /// Reads a header's value, in which several challenges may stand. `Bearer` and `DPoP` are the ones to act on.
     pub fn parse(header: &str) -> Self {
-        let mut found = None;
+        let mut challenge = None;
         for (scheme, parameters) in parse_challenges(header) {
             let scheme = match scheme.to_ascii_lowercase().as_str() {
                 "bearer" => AuthScheme::Bearer,
@@ -61,7 +61,7 @@ impl Challenge {
                     .map(|(_, value)| value.clone())
                     .filter(|value| !value.is_empty())
             };
-            found.get_or_insert(Self {
+            challenge.get_or_insert(Self {
                 scheme,
                 resource_metadata: value("resource_metadata"),
                 scope: value("scope"),
@@ -69,7 +69,7 @@ impl Challenge {
                 repeated: 0,
             });
         }
-        found.unwrap_or_default()
+        challenge.unwrap_or_default()
     }
 
     /// Why a header's value says that a request was refused, in words for a person.
@@ -79,8 +79,8 @@ impl Challenge {
             .flat_map(|(_, all)| all);
         let parameters: Vec<(String, String)> = parameters.collect();
         let value = |name: &str| {
-            let mut found = parameters.iter().filter(|(_, value)| !value.is_empty());
-            found.find(|(key, _)| key.eq_ignore_ascii_case(name))
+            let mut given = parameters.iter().filter(|(_, value)| !value.is_empty());
+            given.find(|(key, _)| key.eq_ignore_ascii_case(name))
         };
         let (_, reason) = value("error_description").or_else(|| value("error"))?;
         Some(one_line(reason))

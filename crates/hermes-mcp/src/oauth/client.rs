@@ -249,7 +249,7 @@ impl ClientLookup<'_> {
             return Ok(None);
         };
         let endpoint = metadata.endpoint_url("registration_endpoint", Some(endpoint))?;
-        let asked = [
+        let auth_method = [
             ClientAuthMethod::None,
             ClientAuthMethod::SecretInForm,
             ClientAuthMethod::SecretInHeader,
@@ -269,7 +269,7 @@ impl ClientLookup<'_> {
             "redirect_uris": [redirect_uri],
             "grant_types": grants,
             "response_types": ["code"],
-            "token_endpoint_auth_method": asked.as_str(),
+            "token_endpoint_auth_method": auth_method.as_str(),
             "application_type": "native",
         });
         // Scopes of the server itself may be strange to whom we register with, who then refuses.
@@ -315,7 +315,7 @@ impl ClientLookup<'_> {
         }
         if file.token_endpoint_auth_method.is_none() {
             // Where a secret came that nobody asked for, it is used only if nothing else is accepted.
-            let proof = match asked {
+            let proof = match auth_method {
                 ClientAuthMethod::None if !metadata.supports_auth_method("none") => {
                     auth_method_for(file.client_secret.as_ref(), metadata)
                 }

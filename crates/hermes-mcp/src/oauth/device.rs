@@ -57,8 +57,8 @@ impl Login {
         prepared: &LoginContext,
         person: &dyn LoginUi,
     ) -> Result<Tokens, OAuthError> {
-        let found = &prepared.discovered;
-        let metadata = &found.metadata;
+        let discovered = &prepared.discovered;
+        let metadata = &discovered.metadata;
         let url = metadata.endpoint_url(
             "device_authorization_endpoint",
             metadata.device_authorization_endpoint.as_deref(),
@@ -73,7 +73,7 @@ impl Login {
             .store_client(&client, &redirect_uri)?;
         let key = self.new_dpop_key(prepared)?;
         let endpoint = self.endpoint(&prepared.requests, metadata, &client, key.as_ref());
-        let mut form: FormFields = vec![("resource", found.resource.clone())];
+        let mut form: FormFields = vec![("resource", discovered.resource.clone())];
         form.extend(scope.clone().map(|scope| ("scope", scope)));
         let reply = endpoint.post(&url, form).await?;
         let code = reply
@@ -92,7 +92,7 @@ impl Login {
                 let form = vec![
                     ("grant_type", DEVICE_CODE_GRANT.to_owned()),
                     ("device_code", code.secret.clone()),
-                    ("resource", found.resource.clone()),
+                    ("resource", discovered.resource.clone()),
                 ];
                 match endpoint.request_tokens(form).await {
                     Err(OAuthError::Refused { error, .. }) if error == "authorization_pending" => {}
@@ -115,7 +115,7 @@ impl Login {
             Err(_) => return Err(OAuthError::TimedOut(life)),
         };
         Ok(Tokens {
-            resource: Some(found.resource.clone()),
+            resource: Some(discovered.resource.clone()),
             requested_scope: scope,
             ..tokens
         })

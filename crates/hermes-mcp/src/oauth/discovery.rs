@@ -43,8 +43,8 @@ pub(super) async fn discover(
     server: &Url,
     challenge: &Challenge,
 ) -> Result<DiscoveredServer, OAuthError> {
-    if let Some(found) = fetch_resource_metadata(requests, server, challenge).await? {
-        let Some(issuer) = found.authorization_servers.first() else {
+    if let Some(metadata) = fetch_resource_metadata(requests, server, challenge).await? {
+        let Some(issuer) = metadata.authorization_servers.first() else {
             return Err(OAuthError::NoAuthorizationServer {
                 server: display_url(server),
                 reason: "its metadata names none".into(),
@@ -52,9 +52,9 @@ pub(super) async fn discover(
         };
         return Ok(DiscoveredServer {
             metadata: fetch_server_metadata(requests, issuer).await?,
-            resource: found.resource,
-            scopes_supported: found.scopes_supported,
-            wants_dpop: found.dpop_bound_access_tokens_required == Some(true),
+            resource: metadata.resource,
+            scopes_supported: metadata.scopes_supported,
+            wants_dpop: metadata.dpop_bound_access_tokens_required == Some(true),
         });
     }
     // A server of the revision 2025-03-26 is its own authorization server, at its root.
@@ -85,37 +85,37 @@ async fn fetch_resource_metadata(
     server: &Url,
     challenge: &Challenge,
 ) -> Result<Option<ResourceMetadata>, OAuthError> {
-    let mut places = Vec::new();
-    if let Some(place) = &challenge.resource_metadata {
-        let place = server.join(place).map_err(|error| OAuthError::Metadata {
+    let mut urls = Vec::new();
+    if let Some(url) = &challenge.resource_metadata {
+        let url = server.join(url).map_err(|error| OAuthError::Metadata {
             url: display_url(server),
             reason: format!("`resource_metadata` of its challenge: {error}"),
         })?;
-        places.push(place);
+        urls.push(url);
     }
     let path = server.path().trim_end_matches('/');
-    places.push(with_path(
+    urls.push(with_path(
         server,
         &format!("{RESOURCE_METADATA_PATH}{path}"),
     ));
     if !path.is_empty() {
-        places.push(with_path(server, RESOURCE_METADATA_PATH));
+        urls.push(with_path(server, RESOURCE_METADATA_PATH));
     }
-    for place in places {
-        let Some(found) = document::<ResourceMetadata>(requests, &place).await? else {
+    for url in urls {
+        let Some(metadata) = document::<ResourceMetadata>(requests, &url).await? else {
             continue;
         };
-        if !is_resource_of(&found.resource, server) {
+        if !is_resource_of(&metadata.resource, server) {
             return Err(OAuthError::Metadata {
-                url: display_url(&place),
+                url: display_url(&url),
                 reason: format!(
                     "it describes the resource `{}`, not {}",
-                    super::requests::one_line(&found.resource),
+                    super::requests::one_line(&metadata.resource),
                     display_url(server)
                 ),
             });
         }
-        return Ok(Some(found));
+        return Ok(Some(metadata));
     }
     Ok(None)
 }
@@ -130,20 +130,20 @@ pub(super) async fn fetch_server_metadata(
         reason: error.to_string(),
     })?;
     let path = url.path().trim_end_matches('/');
-    let mut places = vec![
+    let mut urls = vec![
         with_path(&url, &format!("{SERVER_METADATA_PATH}{path}")),
         with_path(&url, &format!("{OPENID_METADATA_PATH}{path}")),
     ];
     if !path.is_empty() {
-        places.push(with_path(&url, &format!("{path}{OPENID_METADATA_PATH}")));
+        urls.push(with_path(&url, &format!("{path}{OPENID_METADATA_PATH}")));
     }
-    for place in &places {
-        let Some(metadata) = document::<ServerMetadata>(requests, place).await? else {
+    for url in &urls {
+        let Some(metadata) = document::<ServerMetadata>(requests, url).await? else {
             continue;
         };
         if !is_same_issuer(&metadata.issuer, issuer) {
             return Err(OAuthError::Metadata {
-                url: display_url(place),
+                url: display_url(url),
                 reason: format!(
                     "its issuer is `{}`, not `{issuer}`",
                     super::requests::one_line(&metadata.issuer)
@@ -161,12 +161,12 @@ pub(super) async fn fetch_server_metadata(
 /// A document, or `None` if there is none at that place. A server that fails is not taken for one that has none.
 async fn document<T: for<'de> Deserialize<'de>>(
     requests: &OAuthHttpClient,
-    place: &Url,
+    url: &Url,
 ) -> Result<Option<T>, OAuthError> {
-    let reply: OAuthResponse = requests.get(place).await?;
+    let reply: OAuthResponse = requests.get(url).await?;
     if reply.status.is_server_error() {
         return Err(OAuthError::Unavailable {
-            what: display_url(place),
+            what: display_url(url),
             reason: format!("HTTP {}", reply.status),
         });
     }
@@ -178,7 +178,7 @@ async fn document<T: for<'de> Deserialize<'de>>(
         return Ok(None);
     };
     let document = serde_json::from_value(value).map_err(|error| OAuthError::Metadata {
-        url: display_url(place),
+        url: display_url(url),
         reason: error.to_string(),
     })?;
     Ok(Some(document))

@@ -287,9 +287,9 @@ fn parse<T: DeserializeOwned>(path: &Path) -> Option<T> {
         Ok(value) => Some(value),
         Err(error) => {
             // The error says where, and nothing of what is there.
-            let place = format!("line {}, column {}", error.line(), error.column());
+            let position = format!("line {}, column {}", error.line(), error.column());
             tracing::warn!(
-                "{} is damaged ({place}) and ignored; log in again",
+                "{} is damaged ({position}) and ignored; log in again",
                 path.display()
             );
             None

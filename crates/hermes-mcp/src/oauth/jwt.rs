@@ -29,7 +29,7 @@ impl SigningKey {
         };
         let key = PrivateKeyDer::from_pem_slice(pem.as_bytes())
             .map_err(|_| bad("there is no private key in PEM form"))?;
-        let found = match &key {
+        let signing_key = match &key {
             PrivateKeyDer::Pkcs8(der) => {
                 let der = der.secret_pkcs8_der();
                 let curve = |algorithm| EcdsaKeyPair::from_pkcs8(algorithm, der).ok();
@@ -49,7 +49,8 @@ impl SigningKey {
             }
             _ => None,
         };
-        found.ok_or_else(|| bad("the key must be RSA, Ed25519, or on the curve P-256 or P-384"))
+        signing_key
+            .ok_or_else(|| bad("the key must be RSA, Ed25519, or on the curve P-256 or P-384"))
     }
 
     fn from_curve(

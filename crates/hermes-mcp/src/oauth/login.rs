@@ -146,15 +146,15 @@ impl Login {
                 None => request_challenge(&requests, &server).await?,
             },
         };
-        let found = discovery::discover(&requests, &server, &challenge).await?;
+        let discovered = discovery::discover(&requests, &server, &challenge).await?;
         let earlier = self
             .files
             .tokens()
-            .filter(|tokens| self.is_issued_by(tokens, &found.metadata));
+            .filter(|tokens| self.is_issued_by(tokens, &discovered.metadata));
         Ok(LoginContext {
             requests,
             challenge,
-            discovered: found,
+            discovered,
             earlier_tokens: earlier,
         })
     }
@@ -405,9 +405,9 @@ impl Login {
 /// Whether a kept challenge is of the server as it is configured now, as far as it says so.
 fn is_challenge_of(challenge: &Challenge, server: &Url) -> bool {
     match &challenge.resource_metadata {
-        Some(place) => server
-            .join(place)
-            .is_ok_and(|place| place.origin() == server.origin()),
+        Some(url) => server
+            .join(url)
+            .is_ok_and(|url| url.origin() == server.origin()),
         None => true,
     }
 }

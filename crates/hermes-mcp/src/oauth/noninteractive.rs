@@ -26,7 +26,7 @@ impl Login {
         grant: OAuthGrant,
         more: Option<&str>,
     ) -> Result<Tokens, OAuthError> {
-        let found = &prepared.discovered;
+        let discovered = &prepared.discovered;
         let client = self.noninteractive_client(prepared, grant)?;
         let wanted = self.scope(prepared, grant);
         let wanted = tokens::join_scopes(wanted.as_deref().into_iter().chain(more));
@@ -45,13 +45,18 @@ impl Login {
             }
             _ => vec![("grant_type", "client_credentials".into())],
         };
-        form.push(("resource", found.resource.clone()));
+        form.push(("resource", discovered.resource.clone()));
         form.extend(wanted.clone().map(|scope| ("scope", scope)));
         let key = self.new_dpop_key(prepared)?;
-        let endpoint = self.endpoint(&prepared.requests, &found.metadata, &client, key.as_ref());
+        let endpoint = self.endpoint(
+            &prepared.requests,
+            &discovered.metadata,
+            &client,
+            key.as_ref(),
+        );
         let tokens = endpoint.request_tokens(form).await?;
         Ok(Tokens {
-            resource: Some(found.resource.clone()),
+            resource: Some(discovered.resource.clone()),
             requested_scope: wanted,
             // There is nothing to renew: the same question is asked again.
             refresh_token: None,
@@ -94,19 +99,19 @@ impl Login {
             },
             origin: ClientOrigin::Configured,
         };
-        let found = &prepared.discovered;
+        let discovered = &prepared.discovered;
         let mut form: FormFields = vec![
             ("grant_type", TOKEN_EXCHANGE.into()),
             ("requested_token_type", ID_JAG.into()),
             ("subject_token", enterprise.id_token.trim().to_owned()),
             ("subject_token_type", ID_TOKEN.into()),
-            ("audience", found.metadata.issuer.clone()),
-            ("resource", found.resource.clone()),
+            ("audience", discovered.metadata.issuer.clone()),
+            ("resource", discovered.resource.clone()),
         ];
         form.extend(scope.map(|scope| ("scope", scope.to_owned())));
         let endpoint = TokenEndpoint {
             metadata: &provider,
-            ..self.endpoint(&prepared.requests, &found.metadata, &client, None)
+            ..self.endpoint(&prepared.requests, &discovered.metadata, &client, None)
         };
         let reply = endpoint.post(&provider.token_url()?, form).await?;
         let statement = reply

@@ -96,17 +96,17 @@ impl Login {
             (RenewalReason::Due, ..) => Challenge::default(),
             (RenewalReason::Rejected(challenge), ..) => challenge.clone(),
         };
-        let found = super::discovery::discover(requests, &self.url()?, &challenge).await?;
-        if !self.is_issued_by(tokens, &found.metadata) {
+        let discovered = super::discovery::discover(requests, &self.url()?, &challenge).await?;
+        if !self.is_issued_by(tokens, &discovered.metadata) {
             return Err(OAuthError::LoginExpired {
                 reason: format!(
                     "the server has another authorization server now, {}",
-                    found.metadata.issuer
+                    discovered.metadata.issuer
                 ),
             });
         }
-        let resource = tokens.resource.clone().unwrap_or(found.resource);
-        Ok((found.metadata, resource))
+        let resource = tokens.resource.clone().unwrap_or(discovered.resource);
+        Ok((discovered.metadata, resource))
     }
 
     /// What a refusal of the token endpoint means.

@@ -248,12 +248,12 @@ mod tests {
                     error: format!("invalid {secret}"),
                     description: Some(format!("refresh_token: {secret} or {field}={encoded} or {in_json}")),
                 };
-                let told = redact_error(&form_redactor(&form), refusal).to_string();
+                let message = redact_error(&form_redactor(&form), refusal).to_string();
                 let spellings = [secret.as_str(), &encoded, &in_json[1..in_json.len() - 1]];
                 for spelling in spellings {
-                    assert!(!told.contains(spelling), "{field}: `{spelling}` in {told}");
+                    assert!(!message.contains(spelling), "{field}: `{spelling}` in {message}");
                 }
-                assert!(told.contains("refresh_token"), "{told}");
+                assert!(message.contains("refresh_token"), "{message}");
             }
         }
     }

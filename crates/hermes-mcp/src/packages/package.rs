@@ -225,8 +225,8 @@ mod tests {
             args: args.iter().map(ToString::to_string).collect(),
             ..StdioSettings::default()
         };
-        let found = Package::from_command(&stdio)?;
-        Some((found.ecosystem, found.name, found.version))
+        let package = Package::from_command(&stdio)?;
+        Some((package.ecosystem, package.name, package.version))
     }
 
     #[track_caller]
@@ -319,10 +319,10 @@ mod tests {
             args: args.iter().map(ToString::to_string).collect(),
             ..StdioSettings::default()
         };
-        let told = describe_fetch(&settings("npx", &["-y", "@scope/server@1"]));
-        assert_eq!(told.unwrap(), "`npx` to fetch `@scope/server`");
-        let told = describe_fetch(&settings("docker", &["run", "-i", "image"]));
-        assert_eq!(told.unwrap(), "`docker` to fetch it");
+        let description = describe_fetch(&settings("npx", &["-y", "@scope/server@1"]));
+        assert_eq!(description.unwrap(), "`npx` to fetch `@scope/server`");
+        let description = describe_fetch(&settings("docker", &["run", "-i", "image"]));
+        assert_eq!(description.unwrap(), "`docker` to fetch it");
         assert_eq!(describe_fetch(&settings("node", &["server.js"])), None);
     }
 

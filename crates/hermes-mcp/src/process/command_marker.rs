@@ -71,8 +71,8 @@ fn kill_processes(is_meant: impl Fn(&OsStr) -> bool) {
     // Processes forked during one round are found in the next.
     const ROUNDS: usize = 3;
     for _ in 0..ROUNDS {
-        let found = linux::processes().filter(|id| linux::kill_if_marked(*id, &is_meant));
-        if found.count() == 0 {
+        let killed = linux::processes().filter(|id| linux::kill_if_marked(*id, &is_meant));
+        if killed.count() == 0 {
             return;
         }
     }

@@ -108,9 +108,9 @@ mod linux {
                 .kill_on_drop(true);
             mark_descendants(&mut command);
             let mut child = command.spawn().unwrap();
-            let mut said = tokio::io::BufReader::new(child.stdout.take().unwrap());
+            let mut stdout = tokio::io::BufReader::new(child.stdout.take().unwrap());
             let mut line = String::new();
-            tokio::io::AsyncBufReadExt::read_line(&mut said, &mut line)
+            tokio::io::AsyncBufReadExt::read_line(&mut stdout, &mut line)
                 .await
                 .unwrap();
             (child, line.trim().parse().unwrap())

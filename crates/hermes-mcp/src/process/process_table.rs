@@ -238,13 +238,13 @@ mod tests {
         let mut command = std::process::Command::new("setsid");
         let mut child = command.args(["sleep", "60"]).spawn().unwrap();
         // It is in the session of its parent until its program has begun.
-        let found = hermes_testkit::wait_for(std::time::Duration::from_secs(30), || {
+        let session = hermes_testkit::wait_for(std::time::Duration::from_secs(30), || {
             let tree = trees(&[std::process::id()]).remove(0);
             tree.sessions.get(&child.id()).copied()
         });
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(found, Some(child.id()));
+        assert_eq!(session, Some(child.id()));
     }
 
     #[cfg(target_os = "linux")]

@@ -94,11 +94,11 @@ impl SpawnMessage {
         decode_length(rest)?;
         let program = decode_part(rest)?;
         let cwd = Some(decode_part(rest)?).filter(|cwd| !cwd.is_empty());
-        let means = decode_part(rest)?;
-        let sandbox = if means.is_empty() {
+        let support = decode_part(rest)?;
+        let sandbox = if support.is_empty() {
             None
         } else {
-            Some(decode_plan(means.as_bytes(), rest)?)
+            Some(decode_plan(support.as_bytes(), rest)?)
         };
         let mut environment = Vec::new();
         while let Some(name) = Some(decode_part(rest)?).filter(|name| !name.is_empty()) {
@@ -134,8 +134,8 @@ fn encode_support(sandbox: Option<&SandboxPlan>) -> Vec<u8> {
 }
 
 /// The reverse of the encoding above.
-fn decode_plan(means: &[u8], rest: &mut &[u8]) -> Option<SandboxPlan> {
-    let &[landlock, seccomp, is_denied, is_local_denied] = means else {
+fn decode_plan(support_bytes: &[u8], rest: &mut &[u8]) -> Option<SandboxPlan> {
+    let &[landlock, seccomp, is_denied, is_local_denied] = support_bytes else {
         return None;
     };
     let support = SandboxSupport {

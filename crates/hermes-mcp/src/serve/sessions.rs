@@ -298,10 +298,10 @@ impl Sessions {
 
     fn remove(&self, digest: &SessionDigest) -> Option<Arc<str>> {
         let mut held = self.lock_entries();
-        let found = held
+        let removed = held
             .extract_if(|_, session| session.digest == *digest)
             .next();
-        found.map(|(id, _)| id)
+        removed.map(|(id, _)| id)
     }
 }
 

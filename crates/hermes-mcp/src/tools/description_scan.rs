@@ -57,8 +57,8 @@ pub fn scan(description: &str) -> Vec<&'static str> {
     let Some(patterns) = PATTERNS.as_ref().filter(|_| !description.is_empty()) else {
         return Vec::new();
     };
-    let found = patterns.matches(description.as_bytes());
-    found.into_iter().map(|index| FINDINGS[index].1).collect()
+    let matches = patterns.matches(description.as_bytes());
+    matches.into_iter().map(|index| FINDINGS[index].1).collect()
 }
 
 #[cfg(test)]

@@ -43,21 +43,21 @@ const SINGLE_SCHEMAS: [&str; 12] = [
 
 /// The schemas directly below a schema. Everything else there (`default`, `enum`, `const`, …) is data.
 fn subschemas(keywords: &mut Map<String, Value>) -> Vec<&mut Value> {
-    let mut found = Vec::new();
+    let mut subschemas = Vec::new();
     for (keyword, value) in keywords {
         let keyword = keyword.as_str();
         // Older drafts allow a list under `items`.
         let is_listed =
             LISTED_SCHEMAS.contains(&keyword) || (keyword == "items" && value.is_array());
         if NAMED_SCHEMAS.contains(&keyword) {
-            found.extend(value.as_object_mut().into_iter().flat_map(Map::values_mut));
+            subschemas.extend(value.as_object_mut().into_iter().flat_map(Map::values_mut));
         } else if is_listed {
-            found.extend(value.as_array_mut().into_iter().flatten());
+            subschemas.extend(value.as_array_mut().into_iter().flatten());
         } else if SINGLE_SCHEMAS.contains(&keyword) {
-            found.push(value);
+            subschemas.push(value);
         }
     }
-    found
+    subschemas
 }
 
 #[cfg(test)]

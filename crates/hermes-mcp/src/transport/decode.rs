@@ -87,11 +87,11 @@ struct ToolCallResponse {
 /// Reads the answer to a tool call. `None` for anything else: it has to be looked at more closely.
 fn parse_tool_response(
     line: &[u8],
-    asked: &mut HashMap<RequestId, ExpectedReply>,
+    pending: &mut HashMap<RequestId, ExpectedReply>,
 ) -> Option<ServerJsonRpcMessage> {
-    if !asked
+    if !pending
         .values()
-        .any(|asked| *asked == ExpectedReply::ToolCall)
+        .any(|expected| *expected == ExpectedReply::ToolCall)
     {
         return None;
     }
@@ -102,8 +102,8 @@ fn parse_tool_response(
             result: Some(result),
         } => {
             let known =
-                known_id(asked, &id).filter(|known| asked[known] == ExpectedReply::ToolCall)?;
-            asked.remove(&known);
+                known_id(pending, &id).filter(|known| pending[known] == ExpectedReply::ToolCall)?;
+            pending.remove(&known);
             let result = ServerResult::CallToolResult(result);
             Some(JsonRpcMessage::response(result, id))
         }
@@ -114,7 +114,7 @@ fn parse_tool_response(
 /// Reads one line; `None` for what is not a message.
 pub(super) fn parse_message(
     line: &[u8],
-    asked: &mut HashMap<RequestId, ExpectedReply>,
+    pending: &mut HashMap<RequestId, ExpectedReply>,
 ) -> Option<ServerJsonRpcMessage> {
     let line = line.trim_ascii();
     if line.first() != Some(&b'{') {
@@ -123,7 +123,7 @@ pub(super) fn parse_message(
         }
         return None;
     }
-    if let Some(answer) = parse_tool_response(line, asked) {
+    if let Some(answer) = parse_tool_response(line, pending) {
         return Some(answer);
     }
     let envelope: Envelope<'_> = serde_json::from_slice(line)
@@ -132,7 +132,7 @@ pub(super) fn parse_message(
     let mut kind = ExpectedReply::Other;
     let mut answered = None;
     if let (Some(id), None) = (envelope.id, envelope.method) {
-        let Some(known) = known_id(asked, &id).and_then(|id| asked.remove(&id)) else {
+        let Some(known) = known_id(pending, &id).and_then(|id| pending.remove(&id)) else {
             tracing::debug!(%id, "skipped a response with an unknown request id");
             return None;
         };
@@ -214,14 +214,14 @@ fn levels(text: &[u8]) -> usize {
 }
 
 /// The request that an answer belongs to. Some servers send numbers back as text.
-fn known_id(asked: &HashMap<RequestId, ExpectedReply>, id: &RequestId) -> Option<RequestId> {
+fn known_id(pending: &HashMap<RequestId, ExpectedReply>, id: &RequestId) -> Option<RequestId> {
     let as_number = match id {
         RequestId::String(text) => text.parse().ok().map(RequestId::Number),
         RequestId::Number(_) => None,
     };
     std::iter::once(id.clone())
         .chain(as_number)
-        .find(|candidate| asked.contains_key(candidate))
+        .find(|candidate| pending.contains_key(candidate))
 }
 
 /// Reads a message, knowing what it may be an answer to.
@@ -231,11 +231,13 @@ fn known_id(asked: &HashMap<RequestId, ExpectedReply>, id: &RequestId) -> Option
 /// is usable can be picked out of it.
 pub(super) fn parse_response(
     text: &[u8],
-    asked: ExpectedReply,
+    expected: ExpectedReply,
 ) -> serde_json::Result<ServerJsonRpcMessage> {
     let message: ServerJsonRpcMessage = serde_json::from_slice(text)?;
     match &message {
-        JsonRpcMessage::Response(response) if asked.is_offer() && is_misread(&response.result) => {
+        JsonRpcMessage::Response(response)
+            if expected.is_offer() && is_misread(&response.result) =>
+        {
             let mut whole: Value = serde_json::from_slice(text)?;
             if let Some(result) = whole["result"].as_object_mut() {
                 result.retain(|name, _| name != "_meta" && name != "resultType");
@@ -260,15 +262,15 @@ fn is_misread(result: &ServerResult) -> bool {
 mod tests {
     use super::*;
 
-    fn asked(requests: &[(i64, ExpectedReply)]) -> HashMap<RequestId, ExpectedReply> {
+    fn pending(requests: &[(i64, ExpectedReply)]) -> HashMap<RequestId, ExpectedReply> {
         let numbered = requests.iter().copied();
         numbered
-            .map(|(id, asked)| (RequestId::Number(id), asked))
+            .map(|(id, expected)| (RequestId::Number(id), expected))
             .collect()
     }
 
-    fn result(line: &str, asked: &mut HashMap<RequestId, ExpectedReply>) -> ServerResult {
-        match parse_message(line.as_bytes(), asked) {
+    fn result(line: &str, pending: &mut HashMap<RequestId, ExpectedReply>) -> ServerResult {
+        match parse_message(line.as_bytes(), pending) {
             Some(JsonRpcMessage::Response(response)) => response.result,
             other => panic!("{other:?}"),
         }
@@ -280,24 +282,24 @@ mod tests {
 
     #[test]
     fn answers_are_told_apart_by_their_requests_while_both_are_waited_for() {
-        let mut asked = asked(&[(1, ExpectedReply::Tools), (2, ExpectedReply::ToolCall)]);
+        let mut pending = pending(&[(1, ExpectedReply::Tools), (2, ExpectedReply::ToolCall)]);
         assert!(matches!(
-            result(TOOLS, &mut asked),
+            result(TOOLS, &mut pending),
             ServerResult::ListToolsResult(_)
         ));
         assert!(matches!(
-            result(CALL, &mut asked),
+            result(CALL, &mut pending),
             ServerResult::CallToolResult(_)
         ));
-        assert!(asked.is_empty());
+        assert!(pending.is_empty());
     }
 
     #[test]
     fn a_subscription_that_stays_open_is_still_waited_for_after_a_call() {
-        let mut asked = asked(&[(1, ExpectedReply::Other), (2, ExpectedReply::ToolCall)]);
-        let answer = parse_tool_response(CALL.as_bytes(), &mut asked);
+        let mut pending = pending(&[(1, ExpectedReply::Other), (2, ExpectedReply::ToolCall)]);
+        let answer = parse_tool_response(CALL.as_bytes(), &mut pending);
         assert!(answer.is_some(), "it is read in one pass");
-        assert_eq!(asked.len(), 1);
+        assert_eq!(pending.len(), 1);
     }
 
     #[test]
@@ -311,8 +313,9 @@ mod tests {
                 ExpectedReply::Offer,
                 ExpectedReply::Other,
             ] {
-                let mut asked = asked(&[(2, kind)]);
-                let Some(JsonRpcMessage::Error(error)) = parse_message(line.as_bytes(), &mut asked)
+                let mut pending = pending(&[(2, kind)]);
+                let Some(JsonRpcMessage::Error(error)) =
+                    parse_message(line.as_bytes(), &mut pending)
                 else {
                     panic!("{kind:?}")
                 };
@@ -322,7 +325,7 @@ mod tests {
                     text.contains(&format!("{} levels deep", levels + 4)),
                     "{text}"
                 );
-                assert!(asked.is_empty());
+                assert!(pending.is_empty());
             }
         }
     }
@@ -337,8 +340,8 @@ mod tests {
 
     #[test]
     fn an_id_may_come_back_as_text() {
-        let mut asked = asked(&[(2, ExpectedReply::ToolCall)]);
-        result(&CALL.replace("\"id\":2", "\"id\":\"2\""), &mut asked);
-        assert!(asked.is_empty());
+        let mut pending = pending(&[(2, ExpectedReply::ToolCall)]);
+        result(&CALL.replace("\"id\":2", "\"id\":\"2\""), &mut pending);
+        assert!(pending.is_empty());
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionHealth {
     /// Why the server may be gone.
-    trouble: Mutex<Option<String>>,
+    suspicion: Mutex<Option<String>>,
     suspected: Notify,
     /// Whether the standalone event stream (for messages that answer no request) was open when last seen.
     had_stream: AtomicBool,
@@ -20,15 +20,15 @@ pub(crate) struct ConnectionHealth {
 
 impl ConnectionHealth {
     /// Records why the server may be gone; the first reason stays until the server has answered.
-    pub(crate) fn report_trouble(&self, trouble: impl FnOnce() -> String) {
-        let mut known = self.trouble.lock();
-        known.get_or_insert_with(trouble);
+    pub(crate) fn report_suspicion(&self, suspicion: impl FnOnce() -> String) {
+        let mut known = self.suspicion.lock();
+        known.get_or_insert_with(suspicion);
         self.suspected.notify_one();
     }
 
     /// Whether the server may be gone and was not checked yet.
     pub(crate) fn is_suspect(&self) -> bool {
-        let known = self.trouble.lock();
+        let known = self.suspicion.lock();
         known.is_some()
     }
 
@@ -44,7 +44,7 @@ impl ConnectionHealth {
 
     /// The server has answered.
     pub(crate) fn mark_healthy(&self) {
-        *self.trouble.lock() = None;
+        *self.suspicion.lock() = None;
     }
 
     /// The standalone event stream is open.
@@ -77,10 +77,10 @@ mod tests {
     async fn a_doubt_lasts_until_it_is_settled_and_keeps_its_first_reason() {
         let doubt = ConnectionHealth::default();
         assert!(!doubt.is_suspect());
-        doubt.report_trouble(|| "first".into());
-        doubt.report_trouble(|| "second".into());
+        doubt.report_suspicion(|| "first".into());
+        doubt.report_suspicion(|| "second".into());
         doubt.wait_until_suspect().await;
-        assert_eq!(doubt.trouble.lock().as_deref(), Some("first"));
+        assert_eq!(doubt.suspicion.lock().as_deref(), Some("first"));
         doubt.mark_healthy();
         assert!(!doubt.is_suspect());
         let again = tokio::time::timeout(

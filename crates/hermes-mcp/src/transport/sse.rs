@@ -71,8 +71,8 @@ impl SseTransport {
     fn track_request(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
-                let asked = ExpectedReply::for_request(&request.request);
-                self.waiting.insert(request.id.clone(), asked);
+                let expected = ExpectedReply::for_request(&request.request);
+                self.waiting.insert(request.id.clone(), expected);
             }
             JsonRpcMessage::Notification(notification) => {
                 if let ClientNotification::CancelledNotification(cancelled) =
@@ -105,7 +105,7 @@ impl SseTransport {
             _ => None,
         };
         match id.and_then(|id| self.waiting.remove(id)) {
-            Some(asked) if asked.is_offer() => decode::parse_response(data, asked).ok(),
+            Some(expected) if expected.is_offer() => decode::parse_response(data, expected).ok(),
             _ => Some(message),
         }
     }

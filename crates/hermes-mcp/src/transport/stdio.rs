@@ -63,8 +63,8 @@ impl<R: AsyncRead + Unpin, W> LineTransport<R, W> {
     fn track_request(&mut self, message: &ClientJsonRpcMessage) {
         match message {
             JsonRpcMessage::Request(request) => {
-                let asked = decode::ExpectedReply::for_request(&request.request);
-                self.in_flight.insert(request.id.clone(), asked);
+                let expected = decode::ExpectedReply::for_request(&request.request);
+                self.in_flight.insert(request.id.clone(), expected);
             }
             JsonRpcMessage::Notification(JsonRpcNotification {
                 notification: ClientNotification::CancelledNotification(cancelled),

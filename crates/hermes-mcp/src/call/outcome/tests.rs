@@ -141,10 +141,13 @@ fn a_hosted_agent_is_told_what_its_operator_can_do_about_a_login() {
         assert_eq!(advice.clone().for_tenant(None), advice);
         let advice = advice.for_tenant(Some("acme"));
         let server = "my-api".into();
-        let told = CallFailure::LoginNeeded { server, advice }.to_string();
-        assert!(told.contains("`hermes tenant env set acme NAME`"), "{told}");
-        assert!(told.contains("Bearer ${NAME}"), "{told}");
-        assert!(!told.contains("hermes mcp login"), "{told}");
+        let message = CallFailure::LoginNeeded { server, advice }.to_string();
+        assert!(
+            message.contains("`hermes tenant env set acme NAME`"),
+            "{message}"
+        );
+        assert!(message.contains("Bearer ${NAME}"), "{message}");
+        assert!(!message.contains("hermes mcp login"), "{message}");
     }
 }
 

@@ -79,12 +79,12 @@ impl Connector {
         processes: &mut AttemptProcesses,
     ) -> Result<LineTransport<Receiver, Sender>, AttemptFailure> {
         let _starting = self.spawn_lock.lock().await;
-        let surroundings = &self.host_context;
-        let starting = surroundings.processes.start(
+        let host_context = &self.host_context;
+        let starting = host_context.processes.start(
             &self.name,
             settings,
             &resolved.sandbox,
-            &surroundings.home,
+            &host_context.home,
             self.redactor.load_full(),
         );
         let (running, (reader, writer)) = starting.await?;

@@ -33,13 +33,13 @@ enum Ping {
 }
 
 /// A legacy server in memory, so that the clock can be paused: it reports the methods it hears.
-async fn serve(wire: DuplexStream, ping: Ping, heard: mpsc::UnboundedSender<String>) {
+async fn serve(wire: DuplexStream, ping: Ping, received: mpsc::UnboundedSender<String>) {
     let (reader, mut writer) = tokio::io::split(wire);
     let mut lines = BufReader::new(reader).lines();
     while let Ok(Some(line)) = lines.next_line().await {
         let message: Value = serde_json::from_str(&line).unwrap();
         let method = message["method"].as_str().unwrap_or_default();
-        let _ = heard.send(method.to_owned());
+        let _ = received.send(method.to_owned());
         let outcome = match (method, ping) {
             ("initialize", _) => json!({ "result": {
                 "protocolVersion": "2025-11-25",
@@ -72,7 +72,7 @@ fn keepalive(session: &Arc<McpSession>) -> Keepalive {
 struct Quiet {
     session: Arc<McpSession>,
     keepalive: Keepalive,
-    heard: mpsc::UnboundedReceiver<String>,
+    received: mpsc::UnboundedReceiver<String>,
     _service: RunningService<RoleClient, SessionHandler>,
     _server: JoinSet<()>,
 }
@@ -80,7 +80,7 @@ struct Quiet {
 impl Quiet {
     async fn new(ping: Ping) -> Self {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let (sender, mut heard) = mpsc::unbounded_channel();
+        let (sender, mut received) = mpsc::unbounded_channel();
         let mut server = JoinSet::new();
         server.spawn(serve(theirs, ping, sender));
         let name = ServerName::new("memory");
@@ -99,8 +99,8 @@ impl Quiet {
         let opened =
             handshake::open_session(handler.clone(), transport, opening, ProbeTimeout::Never);
         let (service, era) = Box::pin(opened).await.unwrap();
-        assert_eq!(heard.recv().await.unwrap(), "initialize");
-        assert_eq!(heard.recv().await.unwrap(), "notifications/initialized");
+        assert_eq!(received.recv().await.unwrap(), "initialize");
+        assert_eq!(received.recv().await.unwrap(), "notifications/initialized");
         let session = Arc::new(McpSession {
             server: name,
             peer: service.peer().clone(),
@@ -116,7 +116,7 @@ impl Quiet {
         Self {
             keepalive: keepalive(&session),
             session,
-            heard,
+            received,
             _service: service,
             _server: server,
         }
@@ -136,7 +136,7 @@ impl Quiet {
         let mut methods = Vec::new();
         let enough = async {
             while methods.len() < count {
-                methods.push(self.heard.recv().await.unwrap());
+                methods.push(self.received.recv().await.unwrap());
             }
         };
         tokio::select! {

@@ -71,8 +71,8 @@ impl SessionHandler {
         request: CreateMessageRequestParams,
         origin: Option<&RequestId>,
     ) -> Result<CreateMessageResult, ErrorData> {
-        let (asker, _) = self.activity.request_origin(origin);
-        let answer = self.request_handler.sample(asker, request).await;
+        let (request_origin, _) = self.activity.request_origin(origin);
+        let answer = self.request_handler.sample(request_origin, request).await;
         self.counters.record_sampling(answer.as_ref().ok());
         Ok(answer?.message)
     }
@@ -82,12 +82,12 @@ impl SessionHandler {
         request: ElicitRequestParams,
         origin: Option<&RequestId>,
     ) -> ElicitResult {
-        let (asker, news) = self.activity.request_origin(origin);
-        let tell = |event| news.as_ref().map(|news| news.send(event));
+        let (request_origin, events) = self.activity.request_origin(origin);
+        let tell = |event| events.as_ref().map(|events| events.send(event));
         tell(CallEvent::InputStarted);
         let answer = tokio::time::timeout(
             self.elicitation_timeout,
-            self.request_handler.elicit(asker, request),
+            self.request_handler.elicit(request_origin, request),
         )
         .await;
         tell(CallEvent::InputFinished);
@@ -113,8 +113,8 @@ impl SessionHandler {
     }
 
     async fn roots(&self, origin: Option<&RequestId>) -> ListRootsResult {
-        let (asker, _) = self.activity.request_origin(origin);
-        ListRootsResult::new(self.request_handler.roots(asker).await)
+        let (request_origin, _) = self.activity.request_origin(origin);
+        ListRootsResult::new(self.request_handler.roots(request_origin).await)
     }
 }
 

@@ -49,13 +49,13 @@ impl Plays {
         }
     }
 
-    async fn serve(self, wire: DuplexStream, heard: Arc<Mutex<Vec<Value>>>) {
+    async fn serve(self, wire: DuplexStream, received: Arc<Mutex<Vec<Value>>>) {
         tokio::time::sleep(self.start).await;
         let (reader, mut writer) = tokio::io::split(wire);
         let mut lines = BufReader::new(reader).lines();
         while let Ok(Some(line)) = lines.next_line().await {
             let message: Value = serde_json::from_str(&line).unwrap();
-            heard.lock().unwrap().push(message.clone());
+            received.lock().unwrap().push(message.clone());
             let (does, answer) = match message["method"].as_str().unwrap_or_default() {
                 "server/discover" => (
                     self.discover,
@@ -94,13 +94,13 @@ struct Went {
     outcome: Result<(HandshakeMode, Winner), OpenError>,
     after: Duration,
     starts: usize,
-    /// What the first process heard.
-    heard: Vec<Value>,
+    /// What the first process received.
+    received: Vec<Value>,
 }
 
 impl Went {
     fn methods(&self) -> Vec<&str> {
-        let methods = self.heard.iter().map(|message| &message["method"]);
+        let methods = self.received.iter().map(|message| &message["method"]);
         methods.filter_map(Value::as_str).collect()
     }
 }
@@ -108,11 +108,11 @@ impl Went {
 /// A connection of 60 s to a server whose first and second process behave like this.
 async fn went(first: Plays, second: Plays) -> Went {
     let mut servers = JoinSet::new();
-    let heard = Arc::<Mutex<Vec<Value>>>::default();
+    let received = Arc::<Mutex<Vec<Value>>>::default();
     let mut starts = 0;
-    let mut start = |plays: Plays, heard: Arc<Mutex<Vec<Value>>>| {
+    let mut start = |plays: Plays, received: Arc<Mutex<Vec<Value>>>| {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        servers.spawn(plays.serve(theirs, heard));
+        servers.spawn(plays.serve(theirs, received));
         starts += 1;
         let (reader, writer) = tokio::io::split(ours);
         Memory::new(reader, writer)
@@ -122,7 +122,7 @@ async fn went(first: Plays, second: Plays) -> Went {
         initialize: Some(Duration::from_secs(3)),
         second: Some(Duration::from_secs(30)),
     };
-    let transport = start(first, heard.clone());
+    let transport = start(first, received.clone());
     let config = client_config(OfferedCapabilities::default());
     let probed = probe(transport, &config, times, async || {
         Some(start(second, Arc::default()))
@@ -131,12 +131,12 @@ async fn went(first: Plays, second: Plays) -> Went {
     let outcome = outcome.unwrap_or(Err(OpenError::NoReply));
     let after = began.elapsed();
     let outcome = outcome.map(|probed| (probed.opening, probed.winner));
-    let heard = heard.lock().unwrap().clone();
+    let received = received.lock().unwrap().clone();
     Went {
         outcome,
         after,
         starts,
-        heard,
+        received,
     }
 }
 
@@ -294,6 +294,6 @@ async fn the_death_of_one_process_leaves_the_other_its_time() {
 #[tokio::test(start_paused = true)]
 async fn no_number_is_used_twice_on_one_connection() {
     let went = went(Plays::legacy(8), Plays::legacy(8)).await;
-    let numbers: Vec<&Value> = went.heard.iter().map(|message| &message["id"]).collect();
+    let numbers: Vec<&Value> = went.received.iter().map(|message| &message["id"]).collect();
     assert_eq!(numbers, [&json!(DISCOVER_ID), &json!(INITIALIZE_ID)]);
 }

@@ -56,7 +56,7 @@ impl GuardLoop {
         let limit = deadline
             .map(|deadline| deadline.saturating_duration_since(Instant::now()))
             .and_then(|limit| Timespec::try_from(limit).ok());
-        let (children_ended, order_came, heard) = {
+        let (children_ended, order_came, readable) = {
             let mut waiting = vec![PollFd::new(&self.signals, PollFlags::IN)];
             waiting.extend(
                 self.host
@@ -73,20 +73,20 @@ impl GuardLoop {
                 return;
             }
             let ready = |waiting: &PollFd<'_>| !waiting.revents().is_empty();
-            let heard: Vec<usize> = speaking()
+            let readable: Vec<usize> = speaking()
                 .zip(&waiting[with_host..])
                 .filter_map(|((index, _), waiting)| ready(waiting).then_some(index))
                 .collect();
             (
                 ready(&waiting[0]),
                 waiting[1..with_host].iter().any(ready),
-                heard,
+                readable,
             )
         };
         if children_ended {
             self.reap();
         }
-        for index in heard {
+        for index in readable {
             self.trees[index].read_host();
         }
         if order_came {

@@ -112,8 +112,8 @@ impl ServerTree {
 
     /// Reads from the host's socket, which is ready: an order to stop, or the host's end.
     pub(super) fn read_host(&mut self) {
-        let heard = self.host.as_ref().map(|mut host| host.read(&mut [0; 1]));
-        if let Some(Ok(1..)) = heard {
+        let received = self.host.as_ref().map(|mut host| host.read(&mut [0; 1]));
+        if let Some(Ok(1..)) = received {
             self.begin_stop(STOP_STEP);
         } else {
             self.host = None;
@@ -207,7 +207,7 @@ impl ServerTree {
 
     /// Forgets a child that was reaped: its pid may be given to another one.
     pub(super) fn forget(&mut self, pid: Pid) {
-        self.terminated.retain(|asked| *asked != pid);
+        self.terminated.retain(|child| *child != pid);
     }
 
     /// Whether the server has ended and nobody else is left.

@@ -76,7 +76,11 @@ fn is_closed(plan: &SandboxPlan, path: &Path) -> bool {
     });
     // The machine's own parts are open to some degree, and never what somebody misses.
     let is_of_machine = ["/etc", "/proc", "/sys", "/dev"];
-    !is_open && !is_system_path(&path) && !is_of_machine.iter().any(|place| path.starts_with(place))
+    !is_open
+        && !is_system_path(&path)
+        && !is_of_machine
+            .iter()
+            .any(|directory| path.starts_with(directory))
 }
 
 #[cfg(test)]
@@ -124,8 +128,8 @@ mod tests {
 
     #[test]
     fn an_error_that_names_a_closed_file_is_explained_whatever_it_says() {
-        let place = tempfile::tempdir().unwrap();
-        let path = |name: &str| place.path().join(name).display().to_string();
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name).display().to_string();
         for name in ["open", "closed"] {
             std::fs::create_dir(path(name)).unwrap();
         }

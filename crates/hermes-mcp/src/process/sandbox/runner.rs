@@ -78,32 +78,33 @@ pub(super) fn cache_directories(program: &Path, environment: &Environment) -> Ve
     let Some(runner) = find_runner(program) else {
         return Vec::new();
     };
-    let place = |(variable, below_home): &(&str, &str)| {
-        let said = environment::get_variable(environment, variable).filter(|path| !path.is_empty());
-        match said {
+    let cache_directory = |(variable, below_home): &(&str, &str)| {
+        let configured =
+            environment::get_variable(environment, variable).filter(|path| !path.is_empty());
+        match configured {
             Some(path) => PathBuf::from(path),
             None => path_below_home(below_home, environment),
         }
     };
-    runner.caches.iter().map(place).collect()
+    runner.caches.iter().map(cache_directory).collect()
 }
 
 /// A place below the user's home, which variables can move elsewhere.
-fn path_below_home(place: &str, environment: &Environment) -> PathBuf {
+fn path_below_home(path: &str, environment: &Environment) -> PathBuf {
     let moved = [
         (".cache/", "XDG_CACHE_HOME"),
         (".local/share/", "XDG_DATA_HOME"),
         (".local/state/", "XDG_STATE_HOME"),
     ];
     for (usual, variable) in moved {
-        if let Some(rest) = place.strip_prefix(usual)
+        if let Some(rest) = path.strip_prefix(usual)
             && let Some(directory) = environment::get_variable(environment, variable)
             && Path::new(directory).is_absolute()
         {
             return Path::new(directory).join(rest);
         }
     }
-    environment::expand_home(&format!("~/{place}"), environment)
+    environment::expand_home(&format!("~/{path}"), environment)
 }
 
 #[cfg(test)]

@@ -190,11 +190,11 @@ impl SandboxTarget<'_> {
         let program = self.cwd.join(program);
         let target = program.canonicalize().ok();
         let mut files = Vec::new();
-        for place in [Some(program), target].into_iter().flatten() {
-            if let Some(modules) = outermost_modules(&place) {
+        for path in [Some(program), target].into_iter().flatten() {
+            if let Some(modules) = outermost_modules(&path) {
                 files.push(modules);
             }
-            let Some(directory) = place.parent() else {
+            let Some(directory) = path.parent() else {
                 continue;
             };
             if directory.ends_with("bin")
@@ -203,7 +203,7 @@ impl SandboxTarget<'_> {
                 files.extend(BESIDE_BIN.map(|name| prefix.join(name)));
             }
             files.push(directory.to_owned());
-            files.push(place);
+            files.push(path);
         }
         files.retain(|path| !self.is_above_a_home(path) && !is_system_path(path) && path.exists());
         files

@@ -136,7 +136,7 @@ impl DefinitionDiff {
         &self.members
     }
 
-    fn compare(&mut self, place: &str, before: Option<&Value>, after: Option<&Value>) {
+    fn compare(&mut self, path: &str, before: Option<&Value>, after: Option<&Value>) {
         let is_there = |value: &&Value| !value.is_null();
         let (before, after) = (before.filter(is_there), after.filter(is_there));
         if before == after {
@@ -145,16 +145,16 @@ impl DefinitionDiff {
         if let (Some(Value::Object(old)), Some(Value::Object(new))) = (before, after) {
             let gone = old.keys().filter(|key| !new.contains_key(*key));
             for key in new.keys().chain(gone) {
-                let place = match place {
+                let path = match path {
                     "" => key.clone(),
-                    _ => format!("{place}.{key}"),
+                    _ => format!("{path}.{key}"),
                 };
-                self.compare(&place, old.get(key), new.get(key));
+                self.compare(&path, old.get(key), new.get(key));
             }
             return;
         }
         self.members.push(ChangedMember {
-            place: place.to_owned(),
+            place: path.to_owned(),
             before: before.cloned(),
             after: after.cloned(),
         });

@@ -64,12 +64,12 @@ fn ten_thousand_tools_that_want_one_name_get_one_each_in_no_time() {
     let contributions = [contribution("s", &tools, |_| {})];
     let began = std::time::Instant::now();
     let registry = build(&contributions);
-    let found = |tool: &&str| {
+    let is_registered = |tool: &&str| {
         registry
             .find_original(&ServerName::new("s"), tool)
             .is_some()
     };
-    assert!(tools.iter().all(found));
+    assert!(tools.iter().all(is_registered));
     // A search among all the others for each takes minutes.
     assert!(
         began.elapsed() < Duration::from_secs(20),

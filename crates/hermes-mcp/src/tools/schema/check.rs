@@ -65,8 +65,8 @@ fn compile(schema: &Value) -> Result<Validator, SchemaError> {
     })
 }
 
-/// All references to other documents, in order; `found` is the one that was met first.
-fn remote_references(schema: &Value, found: &str) -> Vec<String> {
+/// All references to other documents, in order; `first_remote` is the one that was met first.
+fn remote_references(schema: &Value, first_remote: &str) -> Vec<String> {
     let mut remote: Vec<String> = Vec::new();
     reference::for_each(&mut schema.clone(), &mut |reference| {
         if !reference.starts_with('#') && !remote.contains(reference) {
@@ -75,15 +75,19 @@ fn remote_references(schema: &Value, found: &str) -> Vec<String> {
     });
     if remote.is_empty() {
         // Another keyword than `$ref` named it.
-        remote.push(found.into());
+        remote.push(first_remote.into());
     }
     remote
 }
 
 fn describe(error: &ValidationError<'_>) -> String {
-    let place = error.instance_path().as_str();
-    let place = if place.is_empty() { "the top" } else { place };
-    format!("{} (at {place})", error.masked())
+    let location = error.instance_path().as_str();
+    let location = if location.is_empty() {
+        "the top"
+    } else {
+        location
+    };
+    format!("{} (at {location})", error.masked())
 }
 
 #[cfg(test)]

@@ -69,7 +69,7 @@ impl RequestObserver {
                     && self.session_trust(session_id.map(AsRef::as_ref))
                         == reply::SessionTrust::New;
                 if is_lost_again || is_connection_failure(&error) {
-                    doubt.report_trouble(|| describe(&error));
+                    doubt.report_suspicion(|| describe(&error));
                 }
                 return Err(error);
             }
@@ -83,7 +83,7 @@ impl RequestObserver {
                 let is_again = self.is_initialized.swap(true, Ordering::AcqRel);
                 match (is_again, is_refused) {
                     (true, true) => {
-                        doubt.report_trouble(|| "the server refuses another session".into());
+                        doubt.report_suspicion(|| "the server refuses another session".into());
                     }
                     (true, false) => doubt.record_renewal(),
                     (false, _) => {}
@@ -114,7 +114,7 @@ impl RequestObserver {
             ) => {}
             Err(error) => {
                 if doubt.stream_refused() || is_connection_failure(error) {
-                    doubt.report_trouble(|| describe(error));
+                    doubt.report_suspicion(|| describe(error));
                 }
             }
         }
@@ -152,7 +152,7 @@ fn observe_events(
             if let Err(error) = event
                 && reply::too_large(event).is_none()
             {
-                doubt.report_trouble(|| format!("the reply broke off: {error}"));
+                doubt.report_suspicion(|| format!("the reply broke off: {error}"));
             }
         })
         .boxed()

@@ -49,7 +49,7 @@ pub(super) async fn read_post_reply(
     }
 
     let request_id = request_id(message);
-    let asked = match message {
+    let expected = match message {
         ClientJsonRpcMessage::Request(request) => ExpectedReply::for_request(&request.request),
         _ => ExpectedReply::Other,
     };
@@ -57,7 +57,7 @@ pub(super) async fn read_post_reply(
     let content_type = content_type(&response);
     if has_type(content_type, EVENT_STREAM_MIME_TYPE) {
         let events =
-            size::read_events(response, event_cap).map(move |event| keep_whole(event, asked));
+            size::read_events(response, event_cap).map(move |event| keep_whole(event, expected));
         return Ok(PostReply::Sse(
             fail_oversized(events, request_id.cloned()),
             session_id,
@@ -67,7 +67,7 @@ pub(super) async fn read_post_reply(
         let body = size::read_body(response, MAX_MESSAGE_BYTES)
             .await
             .map_err(StreamableHttpError::Client)?;
-        return match decode::parse_response(&body, asked) {
+        return match decode::parse_response(&body, expected) {
             Ok(reply) => Ok(PostReply::Json(reply, session_id)),
             // Only a request needs a reply; some servers send `{}` or `null` for the rest.
             Err(_) if request_id.is_none() => Ok(PostReply::Accepted),
@@ -92,14 +92,14 @@ pub(super) async fn read_post_reply(
 }
 
 /// An event in the form in which rmcp reads it as [`decode::parse_response`] does.
-fn keep_whole(event: Result<Sse, SseError>, asked: ExpectedReply) -> Result<Sse, SseError> {
+fn keep_whole(event: Result<Sse, SseError>, expected: ExpectedReply) -> Result<Sse, SseError> {
     let mut event = event?;
     let Some(data) = &event.data else {
         return Ok(event);
     };
-    if asked.is_offer()
+    if expected.is_offer()
         && let Ok(JsonRpcMessage::Response(response)) =
-            decode::parse_response(data.as_bytes(), asked)
+            decode::parse_response(data.as_bytes(), expected)
         && matches!(response.result, ServerResult::CustomResult(_))
         && let Ok(whole) = serde_json::to_string(&response)
     {

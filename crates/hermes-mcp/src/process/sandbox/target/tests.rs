@@ -157,14 +157,14 @@ fn what_the_kernel_lacks_is_a_warning_or_a_refusal() {
         landlock: Some(4),
         seccomp: false,
     };
-    for (support, said) in [
+    for (support, expected) in [
         (SandboxSupport::NONE, "no Landlock"),
         (files_only, "only TCP is closed"),
     ] {
         let confined = user.confine(&program, &denied(false), support).unwrap();
-        assert!(confined.warnings[0].contains(said), "{confined:?}");
+        assert!(confined.warnings[0].contains(expected), "{confined:?}");
         let refused = user.confine(&program, &denied(true), support).unwrap_err();
-        assert!(refused.to_string().contains(said), "{refused}");
+        assert!(refused.to_string().contains(expected), "{refused}");
     }
     let confined = user.confine(&program, &denied(true), FULL).unwrap();
     assert_eq!(confined.warnings, [""; 0]);
