@@ -205,11 +205,11 @@ impl Hub {
         // First: a stop that takes too long is often ended by a kill, and is a stop all the same.
         lifecycle::record_stop(self.state(), self.node()).await;
         self.tasks().close();
-        let patience = std::time::Duration::from_secs(self.settings().drain_seconds);
+        let drain_timeout = std::time::Duration::from_secs(self.settings().drain_seconds);
         self.0.workers.scheduler.close().await;
-        self.0.workers.runs.close(patience).await;
+        self.0.workers.runs.close(drain_timeout).await;
         self.0.workers.agents.close().await;
-        if tokio::time::timeout(patience, self.tasks().wait())
+        if tokio::time::timeout(drain_timeout, self.tasks().wait())
             .await
             .is_err()
         {

@@ -72,9 +72,9 @@ const HELP: [(&str, &str); 23] = [
 ];
 
 fn help_text(name: &str) -> &'static str {
-    let found = HELP.iter().find(|(known, _)| *known == name);
-    debug_assert!(found.is_some(), "metric `{name}` has no help text");
-    found.map_or("", |(_, help)| help)
+    let entry = HELP.iter().find(|(known, _)| *known == name);
+    debug_assert!(entry.is_some(), "metric `{name}` has no help text");
+    entry.map_or("", |(_, help)| help)
 }
 
 #[derive(Debug, Default)]
@@ -286,7 +286,10 @@ mod tests {
             "# TYPE hermes_hub_tenants gauge",
             "hermes_hub_tenants{state=\"ready\"} 5",
         ] {
-            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+            assert!(
+                text.lines().any(|written| written == line),
+                "{line}\n{text}"
+            );
         }
     }
 }

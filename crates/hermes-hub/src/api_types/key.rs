@@ -149,10 +149,10 @@ fn base62<const LENGTH: usize>(bytes: &[u8]) -> String {
 /// Removes the Hub's keys from a text that is shown or logged.
 pub(crate) fn redact_keys(text: &str) -> Cow<'_, str> {
     let next = |text: &str| {
-        let found = KEY_PREFIXES
+        let matches = KEY_PREFIXES
             .iter()
             .filter_map(|prefix| Some((text.find(prefix)?, prefix.len())));
-        found.min()
+        matches.min()
     };
     if next(text).is_none() {
         return Cow::Borrowed(text);

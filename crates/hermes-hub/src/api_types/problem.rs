@@ -205,8 +205,8 @@ pub(crate) fn strip_values(message: &str) -> String {
     ] {
         if let Some(at) = message.find(start) {
             let rest = &message[at + start.len()..];
-            let told = rest.rfind(end).map_or("", |end| &rest[end + 1..]);
-            return format!("{}{instead}{told}", &message[..at]);
+            let expectation = rest.rfind(end).map_or("", |end| &rest[end + 1..]);
+            return format!("{}{instead}{expectation}", &message[..at]);
         }
     }
     message.to_owned()

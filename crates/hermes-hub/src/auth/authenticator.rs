@@ -58,11 +58,11 @@ pub enum AuthError {
 
 impl From<AuthError> for Problem {
     fn from(refusal: AuthError) -> Self {
-        let nobody = |message: &str| Problem::new(ProblemCode::Unauthenticated, message);
+        let unauthenticated = |message: &str| Problem::new(ProblemCode::Unauthenticated, message);
         match refusal {
-            AuthError::MissingKey => nobody("send a management token: `Authorization: Bearer hub_mgmt_...`"),
-            AuthError::UnknownKey => nobody("the token is unknown or was revoked; use another"),
-            AuthError::Expired => nobody("the token has expired; use another"),
+            AuthError::MissingKey => unauthenticated("send a management token: `Authorization: Bearer hub_mgmt_...`"),
+            AuthError::UnknownKey => unauthenticated("the token is unknown or was revoked; use another"),
+            AuthError::Expired => unauthenticated("the token has expired; use another"),
             AuthError::AddressNotAllowed { .. } => {
                 Problem::denied("the token may not be used from this address").with_reason("cidr")
             }

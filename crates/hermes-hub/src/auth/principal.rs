@@ -99,13 +99,17 @@ impl Principal {
         if !time {
             return Err("expiresAt");
         }
-        let places = self.cidrs.is_empty()
+        let covers_addresses = self.cidrs.is_empty()
             || (!other.cidrs.is_empty()
                 && other
                     .cidrs
                     .iter()
                     .all(|cidr| self.cidrs.iter().any(|own| cidr.is_within(own))));
-        if places { Ok(()) } else { Err("cidrs") }
+        if covers_addresses {
+            Ok(())
+        } else {
+            Err("cidrs")
+        }
     }
 }
 

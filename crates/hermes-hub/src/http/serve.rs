@@ -165,10 +165,10 @@ impl Hub {
     /// Completes when the grace period after `stop` is over.
     fn drain_deadline(&self, stop: &CancellationToken) -> impl Future<Output = ()> + use<> {
         let stop = stop.clone();
-        let patience = Duration::from_secs(self.settings().drain_seconds);
+        let drain_timeout = Duration::from_secs(self.settings().drain_seconds);
         async move {
             stop.cancelled().await;
-            tokio::time::sleep(patience).await;
+            tokio::time::sleep(drain_timeout).await;
         }
     }
 }

@@ -61,18 +61,18 @@ impl Hub {
             self.state().env_owners().await?.into_iter().collect();
         let mut last = None;
         loop {
-            let found = self.state().tenant_homes(last.as_ref(), PAGE_SIZE).await?;
-            last = found.last().map(|tenant| tenant.id.clone());
+            let tenants = self.state().tenant_homes(last.as_ref(), PAGE_SIZE).await?;
+            last = tenants.last().map(|tenant| tenant.id.clone());
             if last.is_none() {
                 return Ok(());
             }
             // A linked home belongs to the user, who starts its gateway.
-            let found = found.into_iter().filter(|tenant| {
+            let tenants = tenants.into_iter().filter(|tenant| {
                 tenant.status == TenantStatus::Ready
                     && tenant.access == AccessStatus::Active
                     && tenant.linked_home.is_none()
             });
-            let homes: Vec<_> = found
+            let homes: Vec<_> = tenants
                 .map(|tenant| {
                     let home = Home::at(self.agents().tenant_lookup().home(&tenant));
                     let has_variables = with_variables.contains(&tenant.id);

@@ -63,10 +63,10 @@ pub(crate) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
 }
 
 async fn provision_home(hub: &Hub, record: &TenantRecord, starts: bool) -> Result<(), StateError> {
-    let found = hub.state().tenant(&record.id).await?;
+    let current = hub.state().tenant(&record.id).await?;
     // It may have been purged since, and its name reused.
     let is_wanted =
-        found.is_some_and(|found| found.uid == record.uid && !found.is_deleted_for_good());
+        current.is_some_and(|current| current.uid == record.uid && !current.is_deleted_for_good());
     if !is_wanted {
         return Ok(());
     }
@@ -122,11 +122,11 @@ pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
     };
     let mut page = Page::first(500);
     loop {
-        let found = hub.state().tenants(&query, &page).await?;
-        for record in &found.items {
+        let tenants = hub.state().tenants(&query, &page).await?;
+        for record in &tenants.items {
             provision(hub, record, false);
         }
-        match found.next {
+        match tenants.next {
             Some(next) => page = Page::after(500, next),
             None => return Ok(()),
         }
@@ -185,8 +185,8 @@ pub(crate) async fn purge_overdue(hub: &Hub, before: Time) -> Result<(), StateEr
         filter: TenantFilter::DeletedBefore(before),
         ..TenantQuery::default()
     };
-    let found = hub.state().tenants(&query, &Page::first(500)).await?;
-    for record in found.items {
+    let overdue = hub.state().tenants(&query, &Page::first(500)).await?;
+    for record in overdue.items {
         let entry = NewAuditEntry::by_hub("purge_tenant").for_tenant(&record.id);
         if let Err(problem) = purge(hub, &record, &entry).await {
             tracing::warn!(tenant = %record.id, %problem, "failed to purge a deleted tenant");
@@ -200,16 +200,16 @@ impl Hub {
     pub(super) async fn check_homes(&self) -> Result<(), StateError> {
         let mut last = None;
         loop {
-            let found = self.state().tenant_homes(last.as_ref(), PAGE_SIZE).await?;
-            last = found.last().map(|tenant| tenant.id.clone());
+            let tenants = self.state().tenant_homes(last.as_ref(), PAGE_SIZE).await?;
+            last = tenants.last().map(|tenant| tenant.id.clone());
             if last.is_none() {
                 return Ok(());
             }
-            let homes: Vec<_> = found
+            let homes: Vec<_> = tenants
                 .into_iter()
                 .map(|tenant| (self.agents().tenant_lookup().home(&tenant), tenant))
                 .collect();
-            let looked = tokio::task::spawn_blocking(move || {
+            let changed_statuses = tokio::task::spawn_blocking(move || {
                 let changed = homes.into_iter().filter_map(|(home, tenant)| {
                     let is_there = home.is_dir();
                     let should_be = match (tenant.status, is_there) {
@@ -221,7 +221,7 @@ impl Hub {
                 });
                 changed.collect::<Vec<_>>()
             });
-            for (tenant, status) in looked.await.map_err(StateError::broken)? {
+            for (tenant, status) in changed_statuses.await.map_err(StateError::broken)? {
                 tracing::warn!(%tenant, %status, "tenant status changed after its home was checked");
                 let observation = TenantObservation {
                     status: Some(status),

@@ -146,12 +146,12 @@ impl Hub {
         if known.is_some() {
             return Ok(known);
         }
-        let found = self.state().tenant(id).await?;
-        let found = found.map(|record| Arc::new(CachedTenant::new(record)));
-        if let (Some(tenant), Some(changes)) = (&found, changes) {
+        let tenant = self.state().tenant(id).await?;
+        let tenant = tenant.map(|record| Arc::new(CachedTenant::new(record)));
+        if let (Some(tenant), Some(changes)) = (&tenant, changes) {
             self.0.tenants.cache.insert(tenant, changes);
         }
-        Ok(found)
+        Ok(tenant)
     }
 
     /// Keeps a tenant as a change has left it, so that it need not be looked up again. The count is the one before that

@@ -266,11 +266,11 @@ mod tests {
 
     #[test]
     fn what_the_caller_sent_is_not_in_the_message() {
-        let told = strip_values("invalid type: string \"hunter2 \\\"x\\\"\", expected u64");
-        assert_eq!(told, "invalid type: a string, expected u64");
+        let message = strip_values("invalid type: string \"hunter2 \\\"x\\\"\", expected u64");
+        assert_eq!(message, "invalid type: a string, expected u64");
         assert_eq!(strip_values("missing field `a`"), "missing field `a`");
         assert!(!strip_values("invalid value: string \"hunter2").contains("hunter"));
-        let told = strip_values("unknown variant `hunter2`, expected `a` or `b`");
-        assert_eq!(told, "unknown value, expected `a` or `b`");
+        let message = strip_values("unknown variant `hunter2`, expected `a` or `b`");
+        assert_eq!(message, "unknown value, expected `a` or `b`");
     }
 }

@@ -255,8 +255,8 @@ const RIGHTS: &[(&str, &[(&str, MemberRight)])] = &[
 ];
 
 pub(super) fn member_rights(operation: &str) -> &'static [(&'static str, MemberRight)] {
-    let found = RIGHTS.iter().find(|(name, _)| *name == operation);
-    found.map_or(&[], |(_, members)| members)
+    let row = RIGHTS.iter().find(|(name, _)| *name == operation);
+    row.map_or(&[], |(_, members)| members)
 }
 
 impl Operation {
@@ -297,8 +297,8 @@ fn is_requested(verb: HttpMethod, value: &Value) -> bool {
 }
 
 fn find_right(members: &[(&str, MemberRight)], name: &str) -> Option<MemberRight> {
-    let found = members.iter().find(|(known, _)| *known == name);
-    found.map(|(_, right)| *right)
+    let member = members.iter().find(|(known, _)| *known == name);
+    member.map(|(_, right)| *right)
 }
 
 /// Checks a member. Without a value, or with one that is not an object, all its parts are checked.

@@ -160,13 +160,14 @@ fn every_schema_stands_alone() {
 fn every_member_of_an_input_has_its_right_in_the_table() {
     for operation in table().rows() {
         for member in &operation.input.arguments {
-            let told = format!("{}.{}", operation.name, member.name);
+            let member_path = format!("{}.{}", operation.name, member.name);
             let right = operation.member_right(&member.name);
             if member.location == ArgumentLocation::Path {
-                assert_eq!(right, None, "{told} is in the route");
+                assert_eq!(right, None, "{member_path} is in the route");
                 continue;
             }
-            let right = right.unwrap_or_else(|| panic!("{told} is not in the table of rights"));
+            let right =
+                right.unwrap_or_else(|| panic!("{member_path} is not in the table of rights"));
             let properties = member.schema.get("properties").and_then(Value::as_object);
             let is_document = operation.input.whole_body == Some(member.name.as_str());
             match (right, properties) {
@@ -175,14 +176,14 @@ fn every_member_of_an_input_has_its_right_in_the_table() {
                     let mut there: Vec<_> = properties.keys().map(String::as_str).collect();
                     known.sort_unstable();
                     there.sort_unstable();
-                    assert_eq!(known, there, "{told}");
+                    assert_eq!(known, there, "{member_path}");
                 }
-                (MemberRight::Parts(_), None) => panic!("{told} has no parts"),
-                (_, Some(_)) => assert!(is_document, "{told} has parts of its own"),
+                (MemberRight::Parts(_), None) => panic!("{member_path} has no parts"),
+                (_, Some(_)) => assert!(is_document, "{member_path} has parts of its own"),
                 (_, None) => {}
             }
             if let MemberRight::SameAs(name) = right {
-                assert!(table().find(name).is_some(), "{told} names `{name}`");
+                assert!(table().find(name).is_some(), "{member_path} names `{name}`");
             }
         }
     }

@@ -75,10 +75,10 @@ pub(crate) async fn list(call: Call, input: ListAudit) -> Result<Reply, Problem>
         return Ok(export_entries(&call, query));
     }
     let page = page_request(input.limit, input.cursor)?;
-    let found = call.hub.state().audit(&query, &page).await?;
+    let entries = call.hub.state().audit(&query, &page).await?;
     Reply::json(&AuditList {
-        entries: found.items,
-        next_cursor: found.next,
+        entries: entries.items,
+        next_cursor: entries.next,
     })
 }
 
@@ -89,10 +89,10 @@ fn export_entries(call: &Call, query: AuditQuery) -> Reply {
         let (state, query) = (state.clone(), query.clone());
         async move {
             let page = page?;
-            let found = state.audit(&query, &page).await;
-            Some(match found {
-                Ok(found) => {
-                    let lines: Vec<u8> = found
+            let entries = state.audit(&query, &page).await;
+            Some(match entries {
+                Ok(entries) => {
+                    let lines: Vec<u8> = entries
                         .items
                         .iter()
                         .filter_map(entry_line)
@@ -100,7 +100,7 @@ fn export_entries(call: &Call, query: AuditQuery) -> Reply {
                         .collect();
                     (
                         Ok(Bytes::from(lines)),
-                        found.next.map(|next| Page::after(500, next)),
+                        entries.next.map(|next| Page::after(500, next)),
                     )
                 }
                 Err(error) => (Err(std::io::Error::other(error.to_string())), None),

@@ -314,8 +314,8 @@ fn job_etag(job: &Job) -> String {
 
 /// By its id only, since names are not unique.
 fn find_job<'f>(file: &'f CronFile, id: &JobId) -> Result<&'f Job, Problem> {
-    let found = file.jobs.iter().find(|job| job.id() == id.as_str());
-    found.ok_or_else(|| Problem::not_found(format!("there is no cron job `{id}`")))
+    let job = file.jobs.iter().find(|job| job.id() == id.as_str());
+    job.ok_or_else(|| Problem::not_found(format!("there is no cron job `{id}`")))
 }
 
 async fn load_jobs(call: &Call) -> Result<CronFile, Problem> {

@@ -293,15 +293,15 @@ async fn list_revisions(
     input: ListRevisions,
 ) -> Result<Reply, Problem> {
     let page = page_request(input.limit, input.cursor)?;
-    let found = call
+    let revisions = call
         .hub
         .state()
         .document_revisions(kind, &page)
         .await?
         .map(Revision::from);
     Reply::json(&RevisionList {
-        revisions: found.items,
-        next_cursor: found.next,
+        revisions: revisions.items,
+        next_cursor: revisions.next,
     })
 }
 
@@ -318,14 +318,14 @@ async fn restore_revision(
     kind: DocumentKind,
     input: &RestoreRevision,
 ) -> Result<Reply, Problem> {
-    let found = call
+    let revision = call
         .hub
         .state()
         .document_revision(kind, input.revision)
         .await?;
-    let found = found
+    let revision = revision
         .ok_or_else(|| Problem::not_found(format!("there is no revision {}", input.revision)))?;
-    let document = store_document(call, kind, found.content).await?;
+    let document = store_document(call, kind, revision.content).await?;
     let version = etag(document.revision);
     Ok(Reply::json(&Revision::from(document))?.etag(version))
 }

@@ -109,10 +109,10 @@ pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, P
     let is_part = range.is_some();
     if is_part {
         let last = (download.start + download.length).saturating_sub(1);
-        let said = format!("bytes {}-{last}/{}", download.start, download.entry.size);
+        let content_range = format!("bytes {}-{last}/{}", download.start, download.entry.size);
         headers.insert(
             header::CONTENT_RANGE,
-            HeaderValue::try_from(said).map_err(|error| Problem::internal(&error))?,
+            HeaderValue::try_from(content_range).map_err(|error| Problem::internal(&error))?,
         );
     }
     let body =
@@ -125,7 +125,7 @@ pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, P
 }
 
 async fn stream_archive(call: &Call, path: &SharePath) -> Result<Reply, Problem> {
-    let place = Arc::clone(&call.hub.files().archives)
+    let permit = Arc::clone(&call.hub.files().archives)
         .try_acquire_owned()
         .map_err(|_| {
             Problem::new(
@@ -137,7 +137,7 @@ async fn stream_archive(call: &Call, path: &SharePath) -> Result<Reply, Problem>
         })?;
     let pieces = open_workspace(call)
         .await?
-        .archive(path, call.hub.tasks(), place)
+        .archive(path, call.hub.tasks(), permit)
         .await?;
     let pieces = futures::stream::unfold(pieces, |mut pieces| async move {
         let piece = pieces.recv().await?;

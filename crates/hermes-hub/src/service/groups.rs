@@ -78,11 +78,15 @@ pub(crate) struct DeleteGroup {
 
 pub(crate) async fn list(call: Call, input: ListGroups) -> Result<Reply, Problem> {
     let page = page_request(input.limit, input.cursor)?;
-    let found = call.hub.state().groups(&page).await?;
-    let groups = found.items.into_iter().map(|record| record.group).collect();
+    let records = call.hub.state().groups(&page).await?;
+    let groups = records
+        .items
+        .into_iter()
+        .map(|record| record.group)
+        .collect();
     Reply::json(&GroupList {
         groups,
-        next_cursor: found.next,
+        next_cursor: records.next,
     })
 }
 
@@ -91,8 +95,8 @@ fn group_reply(record: &GroupRecord) -> Result<Reply, Problem> {
 }
 
 async fn find_group(call: &Call, id: &GroupId) -> Result<GroupRecord, Problem> {
-    let found = call.hub.state().group(id).await?;
-    found.ok_or_else(|| Problem::not_found(format!("there is no group `{id}`")))
+    let group = call.hub.state().group(id).await?;
+    group.ok_or_else(|| Problem::not_found(format!("there is no group `{id}`")))
 }
 
 pub(crate) async fn get(call: Call, input: GroupRef) -> Result<Reply, Problem> {
@@ -210,13 +214,13 @@ pub(crate) struct MemberRef {
 pub(crate) async fn list_members(call: Call, input: ListMembers) -> Result<Reply, Problem> {
     find_group(&call, &input.group_id).await?;
     let page = page_request(input.limit, input.cursor)?;
-    let mut found = call.hub.state().members(&input.group_id, &page).await?;
-    found
+    let mut members = call.hub.state().members(&input.group_id, &page).await?;
+    members
         .items
         .retain(|member| call.principal().covers_tenant(&member.tenant_id));
     Reply::json(&MemberList {
-        members: found.items,
-        next_cursor: found.next,
+        members: members.items,
+        next_cursor: members.next,
     })
 }
 

@@ -126,11 +126,11 @@ struct FoundSkill {
 
 pub(crate) async fn list(call: Call, _: TenantRef) -> Result<Reply, Problem> {
     let mut categories: BTreeMap<String, Vec<SkillSummary>> = BTreeMap::new();
-    for found in scan_skills(&call.hub, call.tenant()?).await? {
+    for skill in scan_skills(&call.hub, call.tenant()?).await? {
         categories
-            .entry(found.category)
+            .entry(skill.category)
             .or_default()
-            .push(found.summary);
+            .push(skill.summary);
     }
     let categories = categories
         .into_iter()
@@ -141,13 +141,13 @@ pub(crate) async fn list(call: Call, _: TenantRef) -> Result<Reply, Problem> {
 
 pub(crate) async fn files(call: Call, input: SkillRef) -> Result<Reply, Problem> {
     let record = call.tenant()?;
-    let found = scan_skills(&call.hub, record).await?;
-    let found = found
+    let skills = scan_skills(&call.hub, record).await?;
+    let skill = skills
         .into_iter()
-        .find(|found| found.category == input.category && found.summary.name == input.skill);
-    let found = found.ok_or_else(|| skill_not_found(&input.skill))?;
+        .find(|skill| skill.category == input.category && skill.summary.name == input.skill);
+    let skill = skill.ok_or_else(|| skill_not_found(&input.skill))?;
     let tree = open_skills(&call.hub, record).await?;
-    let files = walk_files(&tree, &found.directory).await?;
+    let files = walk_files(&tree, &skill.directory).await?;
     let files = files
         .into_iter()
         .map(|entry| SkillFile {
@@ -182,10 +182,10 @@ pub(crate) async fn read_file(call: Call, input: SkillFileRef) -> Result<Reply, 
 
 pub(crate) async fn set_state(call: Call, input: SetSkillState) -> Result<Reply, Problem> {
     let record = call.tenant()?;
-    let found = scan_skills(&call.hub, record).await?;
-    let mut found = found
+    let skills = scan_skills(&call.hub, record).await?;
+    let mut skill = skills
         .into_iter()
-        .find(|found| found.summary.name == input.skill)
+        .find(|skill| skill.summary.name == input.skill)
         .ok_or_else(|| skill_not_found(&input.skill))?;
     let home = call.hub.home(record);
     let (name, enabled, pinned) = (input.skill, input.enabled, input.pinned);
@@ -198,11 +198,11 @@ pub(crate) async fn set_state(call: Call, input: SetSkillState) -> Result<Reply,
         run_blocking(move || write_skill_lists(&home, &name, enabled, pinned)),
     )
     .await?;
-    found.summary.enabled = enabled;
-    found.summary.pinned = pinned.unwrap_or(found.summary.pinned);
+    skill.summary.enabled = enabled;
+    skill.summary.pinned = pinned.unwrap_or(skill.summary.pinned);
     // Before the reply, so that a run started after it uses the new settings.
     call.hub.push_settings_now(&record.id).await;
-    Reply::json(&found.summary)
+    Reply::json(&skill.summary)
 }
 
 fn skill_not_found(name: &str) -> Problem {
@@ -298,9 +298,9 @@ async fn scan_skills(hub: &Hub, record: &TenantRecord) -> Result<Vec<FoundSkill>
     };
     let home = hub.home(record);
     let (disabled, pinned) = run_blocking(move || Ok(read_skill_lists(&home))).await?;
-    let mut found: Vec<FoundSkill> = Vec::new();
+    let mut skills: Vec<FoundSkill> = Vec::new();
     for (skill, directory) in find_skills(&tree).await? {
-        if found.iter().any(|known| known.summary.name == skill.name) {
+        if skills.iter().any(|known| known.summary.name == skill.name) {
             continue;
         }
         let version = skill
@@ -310,7 +310,7 @@ async fn scan_skills(hub: &Hub, record: &TenantRecord) -> Result<Vec<FoundSkill>
                 Value::String(text) => text.clone(),
                 other => other.to_string(),
             });
-        found.push(FoundSkill {
+        skills.push(FoundSkill {
             summary: SkillSummary {
                 enabled: !disabled.contains(&skill.name),
                 pinned: pinned.contains(&skill.name),
@@ -323,8 +323,8 @@ async fn scan_skills(hub: &Hub, record: &TenantRecord) -> Result<Vec<FoundSkill>
             directory,
         });
     }
-    found.sort_by(|a, b| (&a.category, &a.summary.name).cmp(&(&b.category, &b.summary.name)));
-    Ok(found)
+    skills.sort_by(|a, b| (&a.category, &a.summary.name).cmp(&(&b.category, &b.summary.name)));
+    Ok(skills)
 }
 
 /// The disabled and pinned skills of a home's configuration.

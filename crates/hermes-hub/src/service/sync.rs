@@ -66,14 +66,14 @@ async fn protected_paths(hub: &Hub) -> Result<Vec<PathBuf>, StateError> {
     let mut protected = vec![data_dir.join("tenants"), data_dir.join("shares")];
     let mut page = Page::first(ALL_PAGE_SIZE);
     loop {
-        let found = hub.state().tenants(&TenantQuery::default(), &page).await?;
+        let tenants = hub.state().tenants(&TenantQuery::default(), &page).await?;
         protected.extend(
-            found
+            tenants
                 .items
                 .into_iter()
                 .filter_map(|record| record.linked_home),
         );
-        match found.next {
+        match tenants.next {
             Some(next) => page = Page::after(ALL_PAGE_SIZE, next),
             None => return Ok(protected),
         }

@@ -149,21 +149,21 @@ pub(crate) async fn list(call: Call, input: ListTenants) -> Result<Reply, Proble
     };
     let effective_documents = call.hub.effective_documents();
     let mut tenants = Vec::new();
-    let mut asked = if call.via == Via::Mcp {
+    let mut page = if call.via == Via::Mcp {
         Page::first(ALL_PAGE_SIZE)
     } else {
         page_request(input.limit, input.cursor)?
     };
     let next_cursor = loop {
-        let found = call.hub.state().tenants(&query, &asked).await?;
+        let records = call.hub.state().tenants(&query, &page).await?;
         tenants.extend(
-            found
+            records
                 .items
                 .iter()
                 .map(|record| public_tenant(record, &effective_documents)),
         );
-        match found.next {
-            Some(next) if call.via == Via::Mcp => asked = Page::after(ALL_PAGE_SIZE, next),
+        match records.next {
+            Some(next) if call.via == Via::Mcp => page = Page::after(ALL_PAGE_SIZE, next),
             next => break next,
         }
     };

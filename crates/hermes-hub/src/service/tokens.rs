@@ -63,11 +63,15 @@ pub(crate) struct RotateToken {
 
 pub(crate) async fn list(call: Call, input: ListTokens) -> Result<Reply, Problem> {
     let page = page_request(input.limit, input.cursor)?;
-    let found = call.hub.state().tokens(&page).await?;
-    let tokens = found.items.into_iter().map(|record| record.token).collect();
+    let records = call.hub.state().tokens(&page).await?;
+    let tokens = records
+        .items
+        .into_iter()
+        .map(|record| record.token)
+        .collect();
     Reply::json(&TokenList {
         tokens,
-        next_cursor: found.next,
+        next_cursor: records.next,
     })
 }
 

@@ -73,14 +73,14 @@ fn a_list_in_a_variable_has_commas() {
 
 #[test]
 fn unknown_keys_stop_the_start_and_name_the_nearest() {
-    let told = |result: Result<Settings, SettingsError>| result.unwrap_err().to_string();
+    let message = |result: Result<Settings, SettingsError>| result.unwrap_err().to_string();
     assert_eq!(
-        told(load("lisen: 1", &[], &[])),
+        message(load("lisen: 1", &[], &[])),
         "unknown setting `lisen`; did you mean `listen`?"
     );
-    assert!(told(load("runs: {max_concurent: 1}", &[], &[])).contains("`runs.max_concurrent`"));
+    assert!(message(load("runs: {max_concurent: 1}", &[], &[])).contains("`runs.max_concurrent`"));
     let variable = load("", &[("HERMES_HUB_LIMITS__BURTS", "1")], &[]);
-    assert!(told(variable).contains("did you mean `HERMES_HUB_LIMITS__BURST`?"));
+    assert!(message(variable).contains("did you mean `HERMES_HUB_LIMITS__BURST`?"));
     assert!(
         load(
             "",

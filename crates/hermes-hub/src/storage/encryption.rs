@@ -130,13 +130,13 @@ impl SecretKey {
 
     pub fn encrypt(
         &self,
-        place: &EncryptionContext,
+        context: &EncryptionContext,
         value: &str,
     ) -> Result<EncryptedSecret, EncryptionError> {
         let nonce = random_bytes::<NONCE_BYTES>()?;
         let payload = Payload {
             msg: value.as_bytes(),
-            aad: place.0.as_bytes(),
+            aad: context.0.as_bytes(),
         };
         let text = self
             .0
@@ -150,7 +150,7 @@ impl SecretKey {
 
     pub fn decrypt(
         &self,
-        place: &EncryptionContext,
+        context: &EncryptionContext,
         sealed: &EncryptedSecret,
     ) -> Result<Secret<String>, EncryptionError> {
         let rest = sealed
@@ -162,7 +162,7 @@ impl SecretKey {
             .ok_or(EncryptionError::Damaged)?;
         let payload = Payload {
             msg: text,
-            aad: place.0.as_bytes(),
+            aad: context.0.as_bytes(),
         };
         let value = self
             .0
@@ -214,9 +214,9 @@ mod tests {
     #[test]
     fn a_sealed_value_opens_only_in_its_place_and_with_its_key() {
         let key = SecretKey::from_bytes([7; 32]);
-        let place = EncryptionContext::variable("uid", "API_KEY");
-        let sealed = key.encrypt(&place, "hunter2").unwrap();
-        assert_eq!(key.decrypt(&place, &sealed).unwrap().expose(), "hunter2");
+        let context = EncryptionContext::variable("uid", "API_KEY");
+        let sealed = key.encrypt(&context, "hunter2").unwrap();
+        assert_eq!(key.decrypt(&context, &sealed).unwrap().expose(), "hunter2");
         assert!(
             key.decrypt(&EncryptionContext::variable("uid", "OTHER"), &sealed)
                 .is_err()
@@ -227,7 +227,7 @@ mod tests {
         );
         assert!(
             SecretKey::from_bytes([8; 32])
-                .decrypt(&place, &sealed)
+                .decrypt(&context, &sealed)
                 .is_err()
         );
     }
@@ -235,17 +235,17 @@ mod tests {
     #[test]
     fn a_changed_byte_anywhere_is_noticed() {
         let key = SecretKey::from_bytes([7; 32]);
-        let place = EncryptionContext::runtime_key("uid");
-        let sealed = key.encrypt(&place, "value").unwrap();
+        let context = EncryptionContext::runtime_key("uid");
+        let sealed = key.encrypt(&context, "value").unwrap();
         for at in 0..sealed.0.len() {
             let mut bytes = sealed.0.clone();
             bytes[at] ^= 1;
             assert!(
-                key.decrypt(&place, &EncryptedSecret(bytes)).is_err(),
+                key.decrypt(&context, &EncryptedSecret(bytes)).is_err(),
                 "at {at}"
             );
         }
-        assert!(key.decrypt(&place, &EncryptedSecret(Vec::new())).is_err());
+        assert!(key.decrypt(&context, &EncryptedSecret(Vec::new())).is_err());
     }
 
     #[test]

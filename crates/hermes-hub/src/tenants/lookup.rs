@@ -55,9 +55,9 @@ impl StoredTenants {
         &self,
         record: &TenantRecord,
     ) -> Result<(Secret<String>, BTreeMap<String, Secret<String>>), Problem> {
-        let open = |place: &EncryptionContext, sealed: &EncryptedSecret| {
+        let open = |context: &EncryptionContext, sealed: &EncryptedSecret| {
             self.key
-                .decrypt(place, sealed)
+                .decrypt(context, sealed)
                 .map_err(|error| Problem::internal(&error))
         };
         let runtime_key = match self.state.runtime_key(&record.id).await? {

@@ -189,12 +189,12 @@ pub(crate) fn classify_variable(name: &str) -> Option<ReservedVariable> {
     {
         return Some(ReservedVariable::SetByHub);
     }
-    let found = CODE_LOADING_VARIABLES.iter().find(|(_, patterns)| {
+    let program = CODE_LOADING_VARIABLES.iter().find(|(_, patterns)| {
         patterns
             .iter()
             .any(|pattern| matches_pattern(pattern, name))
     });
-    found.map(|(who, _)| ReservedVariable::LoadsCode(who))
+    program.map(|(who, _)| ReservedVariable::LoadsCode(who))
 }
 
 #[cfg(test)]
@@ -229,9 +229,9 @@ mod tests {
             "OPENSSL_CONF",
             "UV_PYTHON",
         ] {
-            let found = classify_variable(name);
+            let reserved = classify_variable(name);
             assert!(
-                matches!(found, Some(ReservedVariable::LoadsCode(_))),
+                matches!(reserved, Some(ReservedVariable::LoadsCode(_))),
                 "{name}"
             );
         }

@@ -189,15 +189,15 @@ impl Scheduler {
         let tenant_lookup = self.agents.tenant_lookup();
         let mut last = None;
         loop {
-            let found = self.state.tenant_homes(last.as_ref(), PAGE_SIZE).await?;
-            last = found.last().map(|tenant| tenant.id.clone());
+            let tenants = self.state.tenant_homes(last.as_ref(), PAGE_SIZE).await?;
+            last = tenants.last().map(|tenant| tenant.id.clone());
             if last.is_none() || self.closing.is_cancelled() {
                 return Ok(());
             }
-            for linked in found.iter().filter(|tenant| tenant.linked_home.is_some()) {
+            for linked in tenants.iter().filter(|tenant| tenant.linked_home.is_some()) {
                 self.check_ticker(&linked.id).await;
             }
-            let homes = found.into_iter().map(|tenant| {
+            let homes = tenants.into_iter().map(|tenant| {
                 let home = tenant_lookup.home(&tenant);
                 (tenant.id, home)
             });

@@ -198,8 +198,9 @@ impl ConnectionTable {
         use ConnectionPhase::{Header, Idle, New};
         let among = |phases: &[ConnectionPhase]| {
             let mut open = self.open.iter();
-            let found = open.find(|(_, open)| is_meant(open) && phases.contains(&open.phase.get()));
-            found.map(|(number, _)| *number)
+            let candidate =
+                open.find(|(_, open)| is_meant(open) && phases.contains(&open.phase.get()));
+            candidate.map(|(number, _)| *number)
         };
         let number = among(&[New, Header]).or_else(|| among(&[Idle]))?;
         let open = self.remove(number)?;

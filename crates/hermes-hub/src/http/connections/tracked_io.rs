@@ -26,12 +26,12 @@ pub(crate) struct TrackedSocket<I> {
 }
 
 impl<I> TrackedSocket<I> {
-    pub(crate) fn new(socket: I, phase: SharedPhase, patience: Duration) -> Self {
+    pub(crate) fn new(socket: I, phase: SharedPhase, header_timeout: Duration) -> Self {
         Self {
             socket,
             phase,
-            header_timeout: patience,
-            deadline: Some(Instant::now() + patience),
+            header_timeout,
+            deadline: Some(Instant::now() + header_timeout),
             timer: None,
         }
     }

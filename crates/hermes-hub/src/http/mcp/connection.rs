@@ -185,7 +185,7 @@ impl ServerHandler for McpConnection {
             .get::<Parts>()
             .and_then(|parts| parts.extensions.get::<Caller>())
             .cloned();
-        let told = async {
+        let notify_changes = async {
             while changes.changed().await.is_ok() {
                 if context.sink().notify_tool_list_changed().await.is_err() {
                     return;
@@ -193,7 +193,7 @@ impl ServerHandler for McpConnection {
             }
         };
         tokio::select! {
-            () = told => {}
+            () = notify_changes => {}
             () = context.cancelled() => {}
             () = self.hub.shutdown().cancelled() => {}
             () = self.hub.authenticator().wait_for_token_end(caller.as_ref()) => {}

@@ -92,12 +92,12 @@ impl SessionRecords for StoredSessions {
 
     async fn find(&self, session: &SessionDigest, owner: &Principal) -> io::Result<Option<Value>> {
         let idle_since = Time::now().before(self.idle_timeout);
-        let found = self
+        let session = self
             .state
             .use_mcp_session(session, &owner_token(owner)?, idle_since)
             .await
             .map_err(io::Error::other)?;
-        Ok(found.map(|found| found.agreed))
+        Ok(session.map(|session| session.agreed))
     }
 
     async fn end(&self, session: &SessionDigest, owner: &Principal) -> io::Result<()> {

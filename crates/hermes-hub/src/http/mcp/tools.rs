@@ -114,12 +114,12 @@ enum ToolResultBody {
 
 impl ToolResult {
     pub(super) fn success(operation: &Operation, body: ReplyBody) -> Self {
-        let said = match body {
+        let result_body = match body {
             ReplyBody::Json(document) => ToolResultBody::Document(document),
             ReplyBody::Empty | ReplyBody::Events(_) | ReplyBody::Bytes(..) => ToolResultBody::Empty,
         };
         Self {
-            body: said,
+            body: result_body,
             is_untrusted: operation.is_untrusted,
         }
     }

@@ -125,12 +125,12 @@ pub(crate) fn client_address(request: &Request, trusted: &[Cidr]) -> IpAddr {
     if !is_proxy(&connected) {
         return connected;
     }
-    let said = request
+    let forwarded = request
         .headers()
         .get_all("x-forwarded-for")
         .iter()
         .filter_map(|value| value.to_str().ok());
-    let hops: Vec<IpAddr> = said
+    let hops: Vec<IpAddr> = forwarded
         .flat_map(|value| value.split(','))
         .filter_map(|hop| hop.trim().parse().ok())
         .collect();

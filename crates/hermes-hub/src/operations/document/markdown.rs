@@ -58,7 +58,7 @@ fn write_operation(text: &mut String, operation: &Operation) {
     }
     line(format_args!("\n| argument | over REST | |\n|---|---|---|"));
     for member in &operation.input.arguments {
-        let place = match member.location {
+        let location = match member.location {
             ArgumentLocation::Path => "in the route".to_owned(),
             ArgumentLocation::Query => format!("query `{}`", member.rest_name),
             ArgumentLocation::Body if operation.input.whole_body == Some(member.name.as_str()) => {
@@ -79,7 +79,7 @@ fn write_operation(text: &mut String, operation: &Operation) {
             .unwrap_or_default();
         let description = description.replace('\n', " ").replace('|', "\\|");
         line(format_args!(
-            "| `{}` | {place} | {need}{only}{description} |",
+            "| `{}` | {location} | {need}{only}{description} |",
             member.name
         ));
     }

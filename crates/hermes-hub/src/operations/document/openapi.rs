@@ -79,11 +79,11 @@ fn operation_tag(operation: &Operation) -> &str {
 fn argument_location(
     operation: &Operation,
     verb: HttpMethod,
-    place: ArgumentLocation,
+    location: ArgumentLocation,
 ) -> ArgumentLocation {
-    match place {
+    match location {
         ArgumentLocation::Path => ArgumentLocation::Path,
-        _ if verb == operation.method() => place,
+        _ if verb == operation.method() => location,
         _ if verb.has_body() => ArgumentLocation::Body,
         _ => ArgumentLocation::Query,
     }

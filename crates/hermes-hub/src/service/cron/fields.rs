@@ -311,10 +311,10 @@ mod tests {
 
     #[test]
     fn a_patch_keeps_unknown_members_and_refuses_mistaken_ones() {
-        let told = |patch: Value| parse_changes(map(&patch), &now()).unwrap_err().message;
-        assert!(told(json!({"promt": "x"})).contains("did you mean `prompt`?"));
-        assert!(told(json!({"next_run_at": "x"})).contains("cannot be changed"));
-        assert!(told(json!({"schedule": "whenever"})).contains("schedule"));
+        let message = |patch: Value| parse_changes(map(&patch), &now()).unwrap_err().message;
+        assert!(message(json!({"promt": "x"})).contains("did you mean `prompt`?"));
+        assert!(message(json!({"next_run_at": "x"})).contains("cannot be changed"));
+        assert!(message(json!({"schedule": "whenever"})).contains("schedule"));
         let (change, enabled) = parse_changes(map(&json!({"enabled": false})), &now()).unwrap();
         assert_eq!((change, enabled), (JobChanges::default(), Some(false)));
         let (change, _) = parse_changes(map(&json!({"x_color": "red"})), &now()).unwrap();

@@ -33,13 +33,13 @@ pub(super) fn find_commands(
     for file in &manifest.files {
         let name = file.path.rsplit('/').next().unwrap_or_default();
         let is_file = matches!(file.content, BackupContent::File { .. });
-        let Some(place) = file
+        let Some(original_path) = file
             .original_path()
             .filter(|_| is_file && CONFIG_FILE_NAMES.contains(&name))
         else {
             continue;
         };
-        let path = stage.join(place);
+        let path = stage.join(original_path);
         let mut text = Vec::new();
         let opened = File::open(&path).map_err(file_error(&path))?;
         let read = opened.take(MAX_CONFIG_BYTES).read_to_end(&mut text);
@@ -56,29 +56,31 @@ pub(super) fn find_commands(
 
 /// Finds the commands that a configuration refers to. In a damaged file, comments are searched too.
 fn find_in_text(text: &str) -> Vec<String> {
-    let mut found = Vec::new();
+    let mut commands = Vec::new();
     match hermes_config::read_yaml(text) {
-        Ok(document) => find_in_value(&document, &mut found),
-        Err(_) => find_in_string(text, &mut found),
+        Ok(document) => find_in_value(&document, &mut commands),
+        Err(_) => find_in_string(text, &mut commands),
     }
-    found
+    commands
 }
 
-fn find_in_value(value: &Value, found: &mut Vec<String>) {
+fn find_in_value(value: &Value, commands: &mut Vec<String>) {
     match value {
-        Value::String(text) => find_in_string(text, found),
-        Value::Array(items) => items.iter().for_each(|item| find_in_value(item, found)),
-        Value::Object(members) => members.values().for_each(|item| find_in_value(item, found)),
+        Value::String(text) => find_in_string(text, commands),
+        Value::Array(items) => items.iter().for_each(|item| find_in_value(item, commands)),
+        Value::Object(members) => members
+            .values()
+            .for_each(|item| find_in_value(item, commands)),
         _ => {}
     }
 }
 
-fn find_in_string(text: &str, found: &mut Vec<String>) {
+fn find_in_string(text: &str, commands: &mut Vec<String>) {
     let mut rest = text;
     while let Some(at) = rest.find(COMMAND_PREFIX) {
         rest = &rest[at + COMMAND_PREFIX.len()..];
         let end = find_closing_brace(rest);
-        found.push(printable(&rest[..end]));
+        commands.push(printable(&rest[..end]));
     }
 }
 

@@ -88,7 +88,7 @@ impl LinkedDatabase {
         ["", "-wal", "-journal"].iter().all(|suffix| {
             let there = file_identity(&self.home, self.name_in_home(suffix));
             let here = fs::symlink_metadata(self.linked_path(suffix)).ok();
-            let here = here.map(|found| (found.dev(), found.ino()));
+            let here = here.map(|metadata| (metadata.dev(), metadata.ino()));
             // SQLite creates an empty log for a reader if there is none.
             there == here || there.is_none() && *suffix == "-wal"
         })
@@ -105,9 +105,9 @@ impl Drop for LinkedDatabase {
 
 /// Device and inode of a file, if it exists.
 fn file_identity(directory: impl AsFd, name: impl Arg) -> Option<(u64, u64)> {
-    let found = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let is_file = FileType::from_raw_mode(found.st_mode).is_file();
-    is_file.then_some((found.st_dev, found.st_ino))
+    let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+    let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
+    is_file.then_some((stat.st_dev, stat.st_ino))
 }
 
 #[cfg(test)]

@@ -105,8 +105,8 @@ impl StagingDir {
     fn finish(self) -> Result<DataDir, BackupError> {
         for entry in fs::read_dir(&self.path).map_err(file_error(&self.path))? {
             let entry = entry.map_err(file_error(&self.path))?;
-            let place = self.target.join(entry.file_name());
-            fs::rename(entry.path(), &place).map_err(file_error(&place))?;
+            let path = self.target.join(entry.file_name());
+            fs::rename(entry.path(), &path).map_err(file_error(&path))?;
         }
         Ok(DataDir::create(&self.target)?)
     }
@@ -122,7 +122,7 @@ fn unpack_archive(archive: impl Read, stage: &Path) -> Result<BackupManifest, Ba
     let damaged = |error: io::Error| BackupError::Damaged(error.to_string());
     let decoder = zstd::Decoder::new(archive).map_err(damaged)?;
     let mut archive = tar::Archive::new(decoder);
-    let mut found = BTreeMap::new();
+    let mut unpacked = BTreeMap::new();
     let mut links = Vec::new();
     let mut manifest = None;
     for entry in archive.entries().map_err(damaged)? {
@@ -140,7 +140,7 @@ fn unpack_archive(archive: impl Read, stage: &Path) -> Result<BackupManifest, Ba
         let name = checked_path(&path)?;
         check_entry(&name, entry.header().entry_type())?;
         let content = unpack_entry(entry, stage, &name, &mut links)?;
-        if found.insert(name.clone(), content).is_some() {
+        if unpacked.insert(name.clone(), content).is_some() {
             let shown = name.display();
             return Err(BackupError::Damaged(format!("`{shown}` occurs twice")));
         }
@@ -148,7 +148,7 @@ fn unpack_archive(archive: impl Read, stage: &Path) -> Result<BackupManifest, Ba
     // Read to the end, or the checksum of the stream is not verified.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map_err(damaged)?;
     let manifest = manifest.ok_or_else(|| BackupError::Damaged("it is truncated".into()))?;
-    compare_with_manifest(&manifest, found)?;
+    compare_with_manifest(&manifest, unpacked)?;
     for (path, target) in links {
         make_link(&target, &stage.join(&path)).map_err(file_error(&path))?;
     }
@@ -256,10 +256,10 @@ fn unpack_entry(
 /// Checks that the unpacked files are exactly those of the manifest.
 fn compare_with_manifest(
     manifest: &BackupManifest,
-    mut found: BTreeMap<PathBuf, BackupContent>,
+    mut unpacked: BTreeMap<PathBuf, BackupContent>,
 ) -> Result<(), BackupError> {
     for file in &manifest.files {
-        match file.original_path().and_then(|place| found.remove(&place)) {
+        match file.original_path().and_then(|path| unpacked.remove(&path)) {
             Some(content) if content == file.content => {}
             Some(_) => {
                 let message = format!("`{}` does not match the manifest", file.path);
@@ -268,7 +268,7 @@ fn compare_with_manifest(
             None => return Err(BackupError::Damaged(format!("`{}` is missing", file.path))),
         }
     }
-    if let Some(name) = found.into_keys().next() {
+    if let Some(name) = unpacked.into_keys().next() {
         return Err(BackupError::Damaged(format!(
             "`{}` is not in the manifest",
             name.display()

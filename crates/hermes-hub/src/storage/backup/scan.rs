@@ -79,10 +79,10 @@ impl BackupScan {
     }
 
     fn walk(&mut self, directory: OwnedFd, below: &Path, depth: usize) -> Result<(), Errno> {
-        let (directory, found) = read_entries(Dir::new(directory)?)?;
+        let (directory, entries) = read_entries(Dir::new(directory)?)?;
         let directory = directory.fd()?;
         self.add(below.to_owned(), false);
-        for name in found {
+        for name in entries {
             let path = below.join(OsStr::from_bytes(name.name.as_bytes()));
             match name.kind {
                 Some(EntryType::Dir) if depth < MAX_DEPTH => {
@@ -144,7 +144,7 @@ fn is_database(directory: impl AsFd, name: impl Arg) -> bool {
     let mut start = [0; 16];
     open_plain(directory, name).is_ok_and(|file| {
         let mut file = File::from(file);
-        file.metadata().is_ok_and(|found| found.is_file())
+        file.metadata().is_ok_and(|metadata| metadata.is_file())
             && file.read_exact(&mut start).is_ok()
             && start == *SQLITE_MAGIC
     })

@@ -48,23 +48,23 @@ pub(crate) fn find_paths(
         path.as_str().len() + 1
     };
     let mut paths = Vec::new();
-    let flow = walk_tree(directory, path.as_str(), &mut |found| {
+    let flow = walk_tree(directory, path.as_str(), &mut |entry| {
         if !budget.take_file() {
             return ControlFlow::Break(());
         }
         if glob
             .as_ref()
-            .is_some_and(|glob| !glob.matches(&found.path[prefix..]))
+            .is_some_and(|glob| !glob.matches(&entry.path[prefix..]))
         {
             return ControlFlow::Continue(());
         }
         if paths.len() == most {
             return ControlFlow::Break(());
         }
-        let stat = statat(found.directory, found.name, AtFlags::SYMLINK_NOFOLLOW);
+        let stat = statat(entry.directory, entry.name, AtFlags::SYMLINK_NOFOLLOW);
         paths.extend(
             stat.ok()
-                .and_then(|stat| tree::file_entry(found.path.to_owned(), &stat)),
+                .and_then(|stat| tree::file_entry(entry.path.to_owned(), &stat)),
         );
         ControlFlow::Continue(())
     });

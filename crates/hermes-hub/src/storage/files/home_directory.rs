@@ -89,11 +89,11 @@ impl HomeDirectory {
             Err(Errno::NOENT) => return Ok(None),
             other => File::from(other?),
         };
-        let found = file.metadata()?;
-        if !found.is_file() {
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        if found.len() > most {
+        if metadata.len() > most {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let mut text = String::new();
@@ -110,14 +110,14 @@ impl HomeDirectory {
             Mode::empty(),
             SymlinkPolicy::Refuse,
         );
-        let found = File::from(opened.ok()?).metadata().ok()?;
-        Some((found.modified().ok()?, found.len()))
+        let metadata = File::from(opened.ok()?).metadata().ok()?;
+        Some((metadata.modified().ok()?, metadata.len()))
     }
 
     /// Takes the advisory lock on a file that agents use too, until it is dropped.
-    pub(crate) fn lock(&self, name: &str, patience: Duration) -> io::Result<File> {
+    pub(crate) fn lock(&self, name: &str, timeout: Duration) -> io::Result<File> {
         let file = open_lock_file_at(self.directory.as_fd(), name, FileOwner::DirectoryOwner)?;
-        hermes_store::lock_with_timeout(&file, patience)?;
+        hermes_store::lock_with_timeout(&file, timeout)?;
         Ok(file)
     }
 
@@ -162,8 +162,8 @@ impl HomeDirectory {
 }
 
 fn remove_tree(directory: BorrowedFd<'_>, name: &CString, depth: usize) -> Result<(), Errno> {
-    let found = statat(directory, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
-    if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+    let stat = statat(directory, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
         return unlinkat(directory, name.as_c_str(), AtFlags::empty());
     }
     if depth > MAX_DEPTH {

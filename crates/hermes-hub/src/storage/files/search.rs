@@ -118,8 +118,8 @@ impl<'a> TreeSearch<'a> {
     }
 
     fn search_directory(&mut self, directory: OwnedFd, path: &SharePath) {
-        let flow = walk_tree(directory, path.as_str(), &mut |found| {
-            if found.entry_type != EntryType::File {
+        let flow = walk_tree(directory, path.as_str(), &mut |entry| {
+            if entry.entry_type != EntryType::File {
                 return if self.budget.is_over() {
                     ControlFlow::Break(())
                 } else {
@@ -129,8 +129,8 @@ impl<'a> TreeSearch<'a> {
             if !self.budget.take_file() {
                 return ControlFlow::Break(());
             }
-            if let Some((file, size)) = open_file(found.directory, found.name) {
-                return self.search_file(found.path, file, size);
+            if let Some((file, size)) = open_file(entry.directory, entry.name) {
+                return self.search_file(entry.path, file, size);
             }
             self.found.files_skipped += 1;
             ControlFlow::Continue(())
@@ -311,12 +311,12 @@ struct MatchCollector<'a> {
 impl Sink for MatchCollector<'_> {
     type Error = io::Error;
 
-    fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
+    fn matched(&mut self, _searcher: &Searcher, matched_line: &SinkMatch<'_>) -> io::Result<bool> {
         if self.matches.len() >= self.most {
             self.is_full = true;
             return Ok(false);
         }
-        let line = found.bytes();
+        let line = matched_line.bytes();
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         let start = self.expression.find(line).unwrap_or(0);
         let before = String::from_utf8_lossy(&line[..start]).chars().count() as u64;
@@ -325,7 +325,7 @@ impl Sink for MatchCollector<'_> {
         let cut = text.char_indices().nth(MAX_MATCH_CHARS).map(|(at, _)| at);
         self.matches.push(GrepMatch {
             path: self.path.to_owned(),
-            line: self.lines + found.line_number().unwrap_or(1),
+            line: self.lines + matched_line.line_number().unwrap_or(1),
             column: before + 1,
             text: text[..cut.unwrap_or(text.len())].to_owned(),
             text_truncated: cut.is_some(),

@@ -145,8 +145,8 @@ mod tests {
             )
             .unwrap();
         let mut paths = Vec::new();
-        let flow = walk_tree(root, "", &mut |found| {
-            paths.push(found.path.to_owned());
+        let flow = walk_tree(root, "", &mut |entry| {
+            paths.push(entry.path.to_owned());
             ControlFlow::Continue(())
         });
         assert!(flow.is_continue());

@@ -95,17 +95,17 @@ impl SyncDestination {
     /// Compares real paths: roots may be links, paths below them may not.
     fn check_overlap(&self, rules: &SyncRules, home: &Path) -> Result<(), Problem> {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        let place = real(&self.root).join(self.path.as_str());
+        let path = real(&self.root).join(self.path.as_str());
         let data_dir = real(&rules.data_dir);
         let built_in = real(&rules.data_dir.join("sync"));
-        let overlaps = |other: &Path| place.starts_with(other) || other.starts_with(&place);
+        let overlaps = |other: &Path| path.starts_with(other) || other.starts_with(&path);
         let is_protected = rules
             .protected
             .iter()
             .map(PathBuf::as_path)
             .chain([home])
             .any(|path| overlaps(&real(path)));
-        if is_protected || (overlaps(&data_dir) && !place.starts_with(&built_in)) {
+        if is_protected || (overlaps(&data_dir) && !path.starts_with(&built_in)) {
             return Err(Problem::precondition(
                 "the destination overlaps with a home, a share or the Hub's own files: take another one",
             )

@@ -102,8 +102,8 @@ impl SyncPlan {
         };
         match home.open_dir(source, SymlinkPolicy::Refuse) {
             Ok(directory) => {
-                let _ = walk_tree(directory, source.as_str(), &mut |found| {
-                    take(found.path, found.entry_type);
+                let _ = walk_tree(directory, source.as_str(), &mut |entry| {
+                    take(entry.path, entry.entry_type);
                     ControlFlow::Continue(())
                 });
                 Ok(())
@@ -131,11 +131,11 @@ impl SyncPlan {
             self.skip(path.as_str(), "unreadable");
             return Ok(());
         };
-        let place = match destination {
+        let state = match destination {
             Some(destination) => inspect_path(destination, path)?,
             None => PathState::Vacant,
         };
-        let action = match place {
+        let action = match state {
             PathState::Vacant => FileAction::Copy,
             PathState::File(there, other) if there == size && other == hash => FileAction::Keep,
             PathState::File(..) => FileAction::Update,
@@ -170,20 +170,20 @@ impl SyncPlan {
             SymlinkPolicy::Refuse,
         )
         .map_err(|error| problem_from_errno(error, &SharePath::root()))?;
-        let _ = walk_tree(directory, "", &mut |found| {
-            let is_extra = found.entry_type != EntryType::Dir
-                && found.path != MANIFEST_NAME
-                && !planned.contains(found.path);
+        let _ = walk_tree(directory, "", &mut |entry| {
+            let is_extra = entry.entry_type != EntryType::Dir
+                && entry.path != MANIFEST_NAME
+                && !planned.contains(entry.path);
             if is_extra {
-                extras.push((found.path.to_owned(), found.entry_type));
+                extras.push((entry.path.to_owned(), entry.entry_type));
             }
             ControlFlow::Continue(())
         });
         for (path, entry_type) in extras {
             let is_ours = match (known.files.get(&path), entry_type) {
                 (Some(ours), EntryType::File) => {
-                    let place = inspect_path(destination, &SharePath::parse(&path)?)?;
-                    matches!(place, PathState::File(_, hash) if hash == *ours)
+                    let state = inspect_path(destination, &SharePath::parse(&path)?)?;
+                    matches!(state, PathState::File(_, hash) if hash == *ours)
                 }
                 _ => false,
             };

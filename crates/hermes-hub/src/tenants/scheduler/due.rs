@@ -88,8 +88,8 @@ impl Scheduler {
         now: Time,
     ) -> Result<Option<NewFire>, StateError> {
         let moment = local_time(now, context);
-        let found = find_active_job(file, &due.job);
-        let Some((job, schedule)) = found.and_then(|job| Some((job, job.schedule(&moment)?)))
+        let active_job = find_active_job(file, &due.job);
+        let Some((job, schedule)) = active_job.and_then(|job| Some((job, job.schedule(&moment)?)))
         else {
             // Removed or paused since.
             let over = JobDueTime {
@@ -143,11 +143,11 @@ impl Scheduler {
         now: Time,
     ) -> Result<Option<String>, StateError> {
         let limits = context.limits;
-        let place = file
+        let position = file
             .jobs
             .iter()
             .position(|job| job.id() == due.job.as_str());
-        if place.is_some_and(|place| place >= limits.max_jobs) {
+        if position.is_some_and(|position| position >= limits.max_jobs) {
             let most = limits.max_jobs;
             return Ok(Some(format!("the policy allows {most} jobs")));
         }

@@ -49,14 +49,14 @@ impl Scheduler {
 
     /// Reads the jobs of those tenants whose files have changed.
     pub(super) async fn read_changed_files(&self, homes: Vec<(TenantId, PathBuf)>) {
-        let looked = tokio::task::spawn_blocking(move || {
-            let looked = homes.into_iter().map(|(tenant, home)| {
+        let versions = tokio::task::spawn_blocking(move || {
+            let versions = homes.into_iter().map(|(tenant, home)| {
                 let version = file_version(&home);
                 (tenant, version)
             });
-            looked.collect::<Vec<_>>()
+            versions.collect::<Vec<_>>()
         });
-        let Ok(looked) = looked.await else {
+        let Ok(versions) = versions.await else {
             return;
         };
         let changed: Vec<TenantId> = {
@@ -65,7 +65,7 @@ impl Scheduler {
             let is_known = |tenant: &TenantId, version: Option<FileVersion>| {
                 seen.get(tenant).and_then(|file| file.version) == version
             };
-            let changed = looked
+            let changed = versions
                 .into_iter()
                 .filter(|(tenant, version)| !is_known(tenant, *version));
             changed.map(|(tenant, _)| tenant).collect()

@@ -63,8 +63,8 @@ pub(crate) fn remove_temp_files(
     directory: BorrowedFd<'_>,
     before: Option<SystemTime>,
 ) -> Result<(), Errno> {
-    let (_, found) = tree::read_entries(Dir::read_from(directory)?)?;
-    for name in found {
+    let (_, entries) = tree::read_entries(Dir::read_from(directory)?)?;
+    for name in entries {
         let is_draft = name.is_temporary() && name.kind == Some(EntryType::File);
         if is_draft && before.is_none_or(|before| is_older(directory, &name.name, before)) {
             unlinkat(directory, name.name.as_c_str(), AtFlags::empty())?;

@@ -54,7 +54,7 @@ async fn bump_generation(
     write: &mut SqliteConnection,
     tenant: &TenantId,
 ) -> Result<(), StateError> {
-    let found = sqlx::query(
+    let updated = sqlx::query(
         "UPDATE tenants SET generation = generation + 1, revision = revision + 1, updated_at = ?2
          WHERE id = ?1 AND deleted_at IS NULL",
     )
@@ -62,7 +62,7 @@ async fn bump_generation(
     .bind(Time::now().millis())
     .execute(write)
     .await?;
-    if found.rows_affected() == 0 {
+    if updated.rows_affected() == 0 {
         return Err(StateError::NotFound { what: "tenant" });
     }
     Ok(())

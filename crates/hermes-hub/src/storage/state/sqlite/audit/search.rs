@@ -75,25 +75,25 @@ impl AuditSearch<'_> {
         &self,
         connection: &mut SqliteConnection,
     ) -> Result<Vec<(EntryKey, AuditEntry)>, StateError> {
-        let mut found = self
+        let mut entries = self
             .search_source(connection, &SearchSource::Unindexed)
             .await?;
         let most = usize::try_from(self.max_entries).unwrap_or(usize::MAX);
         for (chain, last, first) in self.portions(connection).await? {
-            if let Some(((time, ..), _)) = found.get(most - 1)
+            if let Some(((time, ..), _)) = entries.get(most - 1)
                 && self.compare(time, &first) == Ordering::Less
             {
                 break;
             }
-            let place = SearchSource::Portion { chain, last };
-            let more = self.search_source(connection, &place).await?;
+            let source = SearchSource::Portion { chain, last };
+            let more = self.search_source(connection, &source).await?;
             if !more.is_empty() {
-                found.extend(more);
-                found.sort_by(|(one, _), (other, _)| self.compare(one, other));
-                found.truncate(most);
+                entries.extend(more);
+                entries.sort_by(|(one, _), (other, _)| self.compare(one, other));
+                entries.truncate(most);
             }
         }
-        Ok(found)
+        Ok(entries)
     }
 
     /// Portions that can contain matches, in the order of their entries.
@@ -134,17 +134,17 @@ impl AuditSearch<'_> {
     async fn search_source(
         &self,
         connection: &mut SqliteConnection,
-        place: &SearchSource,
+        source: &SearchSource,
     ) -> Result<Vec<(EntryKey, AuditEntry)>, StateError> {
         // Columns of the portion need not be read from the entry.
-        let key = match place {
+        let key = match source {
             SearchSource::Portion { .. } => "key",
             SearchSource::Log | SearchSource::Unindexed => "entry",
         };
         let mut sql = QueryBuilder::<Sqlite>::new(format!(
             "SELECT entry.text, entry.hash, {key}.time, {key}.chain, {key}.seq FROM "
         ));
-        match place {
+        match source {
             SearchSource::Log => {
                 sql.push("audit AS entry WHERE TRUE");
             }
