@@ -77,8 +77,8 @@ impl PromptCommand {
             return None;
         }
         let look = || Self::find_among(Self::list(host), typed);
-        if let Some(found) = look() {
-            return Some(found);
+        if let Some(command) = look() {
+            return Some(command);
         }
         host.wait_until_listed(limit).await;
         look()
@@ -235,8 +235,8 @@ mod tests {
         for naming in [Naming::Single, Naming::Double] {
             let commands = commands(naming, &[("my-api", "code-review")]);
             for typed in ["mcp_my_api_code_review", "mcp__my_api__code_review"] {
-                let found = PromptCommand::find_among(commands.clone(), typed).unwrap();
-                assert_eq!(found.prompt.name, "code-review");
+                let command = PromptCommand::find_among(commands.clone(), typed).unwrap();
+                assert_eq!(command.prompt.name, "code-review");
             }
             assert!(PromptCommand::find_among(commands, "mcp_my_api").is_none());
         }

@@ -63,11 +63,11 @@ pub(super) struct ScriptOutput {
 /// The path of a script. It must be inside `scripts/` after following links.
 pub fn locate_script(home: &Home, name: &str) -> Result<PathBuf, ScriptError> {
     let directory = home.path().join("scripts");
-    let found = directory.canonicalize().and_then(|root| {
+    let path = directory.canonicalize().and_then(|root| {
         let path = root.join(name).canonicalize()?;
         Ok((path.starts_with(&root) && path.is_file()).then_some(path))
     });
-    found.ok().flatten().ok_or_else(|| ScriptError::NotFound {
+    path.ok().flatten().ok_or_else(|| ScriptError::NotFound {
         name: name.to_owned(),
         directory,
     })

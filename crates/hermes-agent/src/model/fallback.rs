@@ -33,18 +33,18 @@ impl FallbackModel {
 
     /// The models in the order in which they are tried now, with their index among the others.
     fn order(&self) -> Vec<(Option<usize>, &Arc<dyn Model>)> {
-        let stand_in = *self.lock();
-        let stand_in = stand_in
+        let active = *self.lock();
+        let active = active
             .filter(|(_, until)| Instant::now() < *until)
-            .map(|(place, _)| place);
+            .map(|(index, _)| index);
         let mut order = vec![(None, &self.first)];
         order.extend(
             self.others
                 .iter()
                 .enumerate()
-                .map(|(place, model)| (Some(place), model)),
+                .map(|(index, model)| (Some(index), model)),
         );
-        order.sort_by_key(|(place, _)| *place != stand_in);
+        order.sort_by_key(|(index, _)| *index != active);
         order
     }
 
@@ -52,13 +52,13 @@ impl FallbackModel {
         self.active_fallback.lock()
     }
 
-    fn record_answer(&self, place: Option<usize>) {
-        let mut stand_in = self.lock();
-        match (place, *stand_in) {
-            (None, _) => *stand_in = None,
+    fn record_answer(&self, index: Option<usize>) {
+        let mut active = self.lock();
+        match (index, *active) {
+            (None, _) => *active = None,
             // The time starts at the failure of the first.
-            (Some(place), Some((known, until))) if place == known && Instant::now() < until => {}
-            (Some(place), _) => *stand_in = Some((place, Instant::now() + FALLBACK_DURATION)),
+            (Some(index), Some((known, until))) if index == known && Instant::now() < until => {}
+            (Some(index), _) => *active = Some((index, Instant::now() + FALLBACK_DURATION)),
         }
     }
 
@@ -74,11 +74,11 @@ impl FallbackModel {
                 provider: model.provider().to_owned(),
             });
         }
-        while let Some((place, model)) = order.next() {
+        while let Some((index, model)) = order.next() {
             let mut shown = DeliveredText::default();
             let error = match model.complete(request, &mut shown.wrap_sink(sink)).await {
                 Ok(reply) => {
-                    self.record_answer(place);
+                    self.record_answer(index);
                     return Ok(reply);
                 }
                 Err(error) => error,

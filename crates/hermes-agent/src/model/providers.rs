@@ -76,7 +76,7 @@ pub async fn list_providers(context: &ResolveContext<'_>) -> Vec<Provider> {
     };
     let elsewhere = PROVIDERS.iter().filter(|row| !row.is_local());
     let built_in = elsewhere.map(|row| row.name);
-    let mut found = Vec::new();
+    let mut providers = Vec::new();
     for name in built_in
         .filter(|name| !is_configured(name))
         .chain(configured)
@@ -87,7 +87,7 @@ pub async fn list_providers(context: &ResolveContext<'_>) -> Vec<Provider> {
         };
         // An entry without a URL cannot be chosen.
         if let Ok(Some(provider)) = provider::resolve_stated(context.settings, &choice) {
-            found.push(Provider {
+            providers.push(Provider {
                 name: name.to_owned(),
                 is_configured: is_configured(name),
                 address: endpoint::host_and_port(&provider.base_url),
@@ -95,7 +95,7 @@ pub async fn list_providers(context: &ResolveContext<'_>) -> Vec<Provider> {
             });
         }
     }
-    found
+    providers
 }
 
 pub(super) async fn key_state(
@@ -168,11 +168,11 @@ async fn fetch_models(
     let client = context.clients.client_for(&endpoint.base_url);
     let client = client.map_err(|error| unreachable(root_cause(&error)))?;
     let request = endpoint.authorize(client.get(url)).map_err(unreachable)?;
-    let asked = async {
+    let response = async {
         let response = request.send().await?;
         Ok((response.status(), response.bytes().await?))
     };
-    let (status, body) = match timeout(LIST_TIMEOUT, asked).await {
+    let (status, body) = match timeout(LIST_TIMEOUT, response).await {
         Ok(Ok(answer)) => answer,
         Ok(Err::<_, reqwest::Error>(error)) => return Err(unreachable(root_cause(&error))),
         Err(_) => {

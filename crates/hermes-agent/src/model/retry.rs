@@ -30,8 +30,8 @@ impl RetryPolicy {
 
     /// The pause before a retry, counted from 1; `None` if it would be too long.
     fn pause(&self, retry: u32, error: &ModelError) -> Option<Duration> {
-        if let Some(asked) = error.retry_after() {
-            return (asked <= MAX_PAUSE).then_some(asked);
+        if let Some(retry_after) = error.retry_after() {
+            return (retry_after <= MAX_PAUSE).then_some(retry_after);
         }
         let doubled = self.initial_pause * 2_u32.saturating_pow((retry - 1).min(10));
         Some(add_jitter(doubled.min(MAX_PAUSE)))

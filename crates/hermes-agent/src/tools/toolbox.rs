@@ -194,15 +194,15 @@ impl Toolbox {
             return self.built_in.get(*index).map(ToolTarget::BuiltIn);
         }
         let mcp = self.mcp.as_ref()?;
-        let found = mcp.registry.find(name)?;
+        let registered = mcp.registry.find(name)?;
         // A tool whose toolset is off is not found, even if the model knows its name; one whose server
         // is parked is.
-        let is_known = if found.is_offered {
-            mcp.names.contains(&found.name)
+        let is_known = if registered.is_offered {
+            mcp.names.contains(&registered.name)
         } else {
-            mcp.servers.contains(&found.server)
+            mcp.servers.contains(&registered.server)
         };
-        is_known.then_some(ToolTarget::Mcp(found))
+        is_known.then_some(ToolTarget::Mcp(registered))
     }
 
     /// Resolves `tool_call` to the call of the tool inside it.

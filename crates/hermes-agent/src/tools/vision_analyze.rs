@@ -62,10 +62,10 @@ impl VisionAnalyzeTool {
             tool_choice: ToolChoice::None,
             ..ModelRequest::default()
         };
-        let mut nobody_listens = |_| {};
-        let asked = self.model.complete(&request, &mut nobody_listens);
+        let mut ignore_events = |_| {};
+        let completion = self.model.complete(&request, &mut ignore_events);
         let reply = tokio::select! {
-            reply = asked => reply.map_err(|error| ToolError::new(format!(
+            reply = completion => reply.map_err(|error| ToolError::new(format!(
                 "the model `{}` could not analyse it: {error}. Set `auxiliary.vision` to a model that accepts images",
                 self.model.name()
             )))?,

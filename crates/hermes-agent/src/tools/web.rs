@@ -148,11 +148,11 @@ impl WebClient {
 
     fn client(&self) -> Result<&Client, ToolError> {
         let reach = self.scope();
-        let place = match reach {
+        let cell = match reach {
             AddressScope::Public => &self.public,
             AddressScope::Any => &self.any,
         };
-        if let Some(client) = place.get() {
+        if let Some(client) = cell.get() {
             return Ok(client);
         }
         // Redirects are followed by hand, since each URL has to be checked.
@@ -168,18 +168,18 @@ impl WebClient {
         let client = builder.build().map_err(|error| {
             ToolError::new(format!("the HTTP client cannot be created: {error}"))
         })?;
-        Ok(place.get_or_init(|| client))
+        Ok(cell.get_or_init(|| client))
     }
 }
 
 fn redirect_target(response: &Response) -> Result<Option<Url>, ToolError> {
     let is_redirect = matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308);
-    let place = response.headers().get(header::LOCATION);
-    let Some(place) = place.filter(|_| is_redirect) else {
+    let location = response.headers().get(header::LOCATION);
+    let Some(location) = location.filter(|_| is_redirect) else {
         return Ok(None);
     };
-    let next = place.to_str().ok();
-    let next = next.and_then(|place| response.url().join(place).ok());
+    let next = location.to_str().ok();
+    let next = next.and_then(|location| response.url().join(location).ok());
     next.map(Some)
         .ok_or_else(|| ToolError::new(format!("{} redirects to an invalid URL", response.url())))
 }

@@ -151,14 +151,14 @@ fn prepare_call(
         ..turn.context.clone()
     };
     let arguments = call.parse_arguments().map_err(|error| error.to_string());
-    let company = match &arguments {
+    let concurrency = match &arguments {
         Ok(arguments) => turn.toolbox.concurrency(&call.name, arguments, &context),
         Err(_) => Concurrency::Exclusive,
     };
     PreparedCall {
         arguments,
         context,
-        concurrency: company,
+        concurrency,
     }
 }
 

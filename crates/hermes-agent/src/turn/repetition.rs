@@ -78,14 +78,9 @@ impl RepetitionDetector {
         let is_known = self.succeeded.get(&this);
         if let Some(before) = is_known.filter(|before| before.result == result) {
             let is_stuck = before.progress == self.progress;
-            let news = self.progress;
-            self.succeeded.insert(
-                this,
-                LastSuccess {
-                    result,
-                    progress: news,
-                },
-            );
+            let progress = self.progress;
+            self.succeeded
+                .insert(this, LastSuccess { result, progress });
             return is_stuck.then(|| {
                 "Note: this call has the same result as before, and nothing else has changed. Do not repeat it; go on \
                  with what you know."
@@ -93,14 +88,9 @@ impl RepetitionDetector {
             });
         }
         self.progress += 1;
-        let news = self.progress;
-        self.succeeded.insert(
-            this,
-            LastSuccess {
-                result,
-                progress: news,
-            },
-        );
+        let progress = self.progress;
+        self.succeeded
+            .insert(this, LastSuccess { result, progress });
         None
     }
 }

@@ -35,14 +35,14 @@ pub struct RulesFile {
 pub fn find_project_rules(directory: &Path) -> Option<RulesFile> {
     let root = session_row::find_repository(directory).map(|repository| repository.root);
     let root = root.as_deref().unwrap_or(directory);
-    let places = || {
+    let directories = || {
         directory
             .ancestors()
-            .take_while(|place| place.starts_with(root))
+            .take_while(|directory| directory.starts_with(root))
     };
     RULE_FILE_NAMES
         .iter()
-        .flat_map(|name| places().map(move |place| place.join(name)))
+        .flat_map(|name| directories().map(move |directory| directory.join(name)))
         .find_map(|path| read_rules(&path))
 }
 
@@ -117,8 +117,8 @@ mod tests {
         directory
     }
 
-    fn found(directory: &tempfile::TempDir, place: &str) -> Option<String> {
-        find_project_rules(&directory.path().join(place)).map(|rules| rules.text)
+    fn found(directory: &tempfile::TempDir, path: &str) -> Option<String> {
+        find_project_rules(&directory.path().join(path)).map(|rules| rules.text)
     }
 
     #[test]

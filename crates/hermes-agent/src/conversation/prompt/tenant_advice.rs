@@ -27,9 +27,9 @@ fn choose_model_advice(tenant: &str) -> String {
     format!("`hermes tenant update {tenant} --model PROVIDER/MODEL` names one")
 }
 
-/// `place` is the name of a variable in backticks, or a description.
-fn set_key_advice(tenant: &str, place: &str) -> String {
-    let name = place
+/// `key_source` is the name of a variable in backticks, or a description.
+fn set_key_advice(tenant: &str, key_source: &str) -> String {
+    let name = key_source
         .strip_prefix('`')
         .and_then(|rest| rest.strip_suffix('`'));
     let is_name = |name: &&str| {
@@ -38,7 +38,7 @@ fn set_key_advice(tenant: &str, place: &str) -> String {
     };
     match name.filter(is_name) {
         Some(name) => format!("`hermes tenant env set {tenant} {name}` sets it"),
-        None => format!("it is {place}, in the tenant's home"),
+        None => format!("it is {key_source}, in the tenant's home"),
     }
 }
 

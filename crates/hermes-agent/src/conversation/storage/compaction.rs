@@ -193,9 +193,9 @@ impl HistoryReplacement<'_> {
                 let is_its_own = |row: &StoredMessage| {
                     message_rows::row_to_message(&row.body).as_ref() == Some(message)
                 };
-                let found = next + rows[next..].iter().position(is_its_own)?;
-                next = found + 1;
-                Some(rows[found].body.clone())
+                let index = next + rows[next..].iter().position(is_its_own)?;
+                next = index + 1;
+                Some(rows[index].body.clone())
             })
             .collect();
         let list: Vec<NewMessage> = new

@@ -252,12 +252,12 @@ mod tests {
 
     #[test]
     fn the_text_that_was_sent_counts_where_it_differs() {
-        let told = NewMessage {
+        let message = NewMessage {
             api_content: Some("[note] hello".into()),
             ..NewMessage::new(Role::User, "hello")
         };
-        assert_eq!(row_content(&told), Content::from("hello"));
-        let history = build_history(&[stored_row(told)]);
+        assert_eq!(row_content(&message), Content::from("hello"));
+        let history = build_history(&[stored_row(message)]);
         assert_eq!(history.messages, [Message::user("[note] hello")]);
     }
 }

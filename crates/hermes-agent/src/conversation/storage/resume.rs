@@ -79,12 +79,12 @@ async fn find_session(
     which: &SessionReference,
 ) -> Result<Session, ConversationError> {
     let store = agent.store();
-    let found = match which {
+    let session = match which {
         SessionReference::Named(reference) => store.find_session(reference).await?,
         SessionReference::Titled(title) => store.session_by_title(title).await?,
         SessionReference::Newest { source } => store.newest_session(source).await?,
     };
-    let mut session = found.ok_or_else(|| match which {
+    let mut session = session.ok_or_else(|| match which {
         SessionReference::Named(reference) | SessionReference::Titled(reference) => {
             ConversationError::NoSuchSession {
                 reference: reference.clone(),

@@ -190,9 +190,9 @@ mod tests {
         fs::create_dir(&tree).unwrap();
         fs::write(tree.join(".git"), format!("gitdir: {}\n", other.display())).unwrap();
 
-        let found = find_repository(&root.join("a/b")).unwrap();
-        assert_eq!(found.root, root);
-        assert_eq!(found.branch.as_deref(), Some("feature/x"));
+        let repository = find_repository(&root.join("a/b")).unwrap();
+        assert_eq!(repository.root, root);
+        assert_eq!(repository.branch.as_deref(), Some("feature/x"));
         assert_eq!(find_repository(&tree).unwrap().branch, None);
     }
 }

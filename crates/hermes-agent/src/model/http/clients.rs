@@ -47,7 +47,7 @@ impl HttpClients {
         let policy = self.policy.policy();
         policy.egress().check(address)?;
         let is_public_only = policy.egress().networks() == AllowedNetworks::Public;
-        let (place, build): (_, fn() -> ClientBuilder) = if is_public_only {
+        let (cell, build): (_, fn() -> ClientBuilder) = if is_public_only {
             (&self.public, public)
         } else if address.scheme() != "http" {
             (&self.secure, secure)
@@ -56,11 +56,11 @@ impl HttpClients {
         } else {
             (&self.plain, plain)
         };
-        if let Some(client) = place.get() {
+        if let Some(client) = cell.get() {
             return Ok(client);
         }
         let client = build().build()?;
-        Ok(place.get_or_init(|| client))
+        Ok(cell.get_or_init(|| client))
     }
 }
 

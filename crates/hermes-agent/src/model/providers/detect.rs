@@ -126,7 +126,7 @@ pub(crate) async fn detect_at(clients: &HttpClients, base_url: &Url) -> Option<L
     if !endpoint::is_loopback(base_url) {
         return None;
     }
-    let asked = async {
+    let detection = async {
         let mut root = base_url.clone();
         root.set_path("/");
         let (ollama, other) = tokio::join!(
@@ -139,7 +139,7 @@ pub(crate) async fn detect_at(clients: &HttpClients, base_url: &Url) -> Option<L
             ..model
         })
     };
-    tokio::time::timeout(NAMED_SERVER_TIMEOUT, asked)
+    tokio::time::timeout(NAMED_SERVER_TIMEOUT, detection)
         .await
         .ok()?
 }

@@ -43,7 +43,7 @@ pub async fn explain_model(
     overrides: &ModelOverrides,
 ) -> Explanation {
     let (choice, origin) = choose_model(context.settings, overrides);
-    let asked = |part: &str, flag: &str| match origin {
+    let describe_origin = |part: &str, flag: &str| match origin {
         SelectionOrigin::Flag => format!("`{flag}`"),
         SelectionOrigin::Session => "the session".to_owned(),
         SelectionOrigin::Configuration | SelectionOrigin::Detection => {
@@ -52,7 +52,7 @@ pub async fn explain_model(
     };
     let name = choice.name.clone().map(|value| ExplainedValue {
         value,
-        source: asked("model", "--model"),
+        source: describe_origin("model", "--model"),
     });
     let mut explanation = Explanation {
         model: name,
@@ -66,11 +66,11 @@ pub async fn explain_model(
     match resolve_choice(context, &choice).await {
         Ok(ChoiceTarget::Provider(lookup)) => {
             explanation.key = Some(key_state(context, &lookup.provider).await);
-            explain_provider(&mut explanation, &choice, &lookup, &asked);
+            explain_provider(&mut explanation, &choice, &lookup, &describe_origin);
         }
         Ok(ChoiceTarget::Local(_)) => {}
         // `resolve` below reports it, too.
-        Err(_) => explanation.provider = stated_provider(&choice, &asked),
+        Err(_) => explanation.provider = stated_provider(&choice, &describe_origin),
     }
     match resolve_endpoint(context, &choice).await {
         Ok(ResolvedEndpoint::Stated(endpoint)) => {
@@ -98,11 +98,11 @@ pub async fn explain_model(
 
 fn stated_provider(
     choice: &ModelChoice,
-    asked: &impl Fn(&str, &str) -> String,
+    describe_origin: &impl Fn(&str, &str) -> String,
 ) -> Option<ExplainedValue> {
     choice.provider.clone().map(|value| ExplainedValue {
         value,
-        source: asked("model.provider", "--provider"),
+        source: describe_origin("model.provider", "--provider"),
     })
 }
 
@@ -110,7 +110,7 @@ fn explain_provider(
     explanation: &mut Explanation,
     choice: &ModelChoice,
     lookup: &ProviderLookup,
-    asked: &impl Fn(&str, &str) -> String,
+    describe_origin: &impl Fn(&str, &str) -> String,
 ) {
     let provider = &lookup.provider;
     let of_entry = || format!("the provider's entry in `config.yaml`, `{}`", provider.name);
@@ -125,7 +125,9 @@ fn explain_provider(
         });
     }
     let provider_source = match lookup.found_by {
-        LookupReason::Choice if choice.provider.is_some() => asked("model.provider", "--provider"),
+        LookupReason::Choice if choice.provider.is_some() => {
+            describe_origin("model.provider", "--provider")
+        }
         LookupReason::Choice => "its address".to_owned(),
         LookupReason::Prefix => "the model's name begins with it".to_owned(),
         LookupReason::Model => "the model's name".to_owned(),
@@ -138,7 +140,7 @@ fn explain_provider(
     explanation.base_url = Some(ExplainedValue {
         value: provider.base_url.to_string(),
         source: match &provider.base_source {
-            BaseSource::Choice => asked("model.base_url", "--base-url"),
+            BaseSource::Choice => describe_origin("model.base_url", "--base-url"),
             BaseSource::Entry => of_entry(),
             BaseSource::Variable(name) => format!("`{name}`"),
             BaseSource::Table => "built in".to_owned(),

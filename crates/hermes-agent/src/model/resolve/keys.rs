@@ -94,8 +94,8 @@ impl ResolvedProvider {
         let provider = if self.keys.is_empty() {
             "`key_env` or `api_key` of its entry in `config.yaml`".to_owned()
         } else {
-            let places: Vec<_> = self.keys.iter().map(KeySource::describe).collect();
-            places.join(" or ")
+            let sources: Vec<_> = self.keys.iter().map(KeySource::describe).collect();
+            sources.join(" or ")
         };
         if self.needs_key {
             return Err(ResolveError::NoKey {

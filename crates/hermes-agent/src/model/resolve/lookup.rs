@@ -58,18 +58,18 @@ pub(super) async fn resolve_choice(
     }
     let name = choice.name.as_deref();
     if let Some(name) = name
-        && let Some(found) = guess_provider(context, choice, name, ProviderScope::WithKey)?
+        && let Some(lookup) = guess_provider(context, choice, name, ProviderScope::WithKey)?
     {
-        return Ok(ChoiceTarget::Provider(Box::new(found)));
+        return Ok(ChoiceTarget::Provider(Box::new(lookup)));
     }
-    if let Some(found) = detect_local(context, name).await {
-        return Ok(ChoiceTarget::Local(found));
+    if let Some(local) = detect_local(context, name).await {
+        return Ok(ChoiceTarget::Local(local));
     }
     let Some(name) = name else {
         return Err(no_model_error(context, None));
     };
     match guess_provider(context, choice, name, ProviderScope::All)? {
-        Some(found) => Ok(ChoiceTarget::Provider(Box::new(found))),
+        Some(lookup) => Ok(ChoiceTarget::Provider(Box::new(lookup))),
         None => Err(ResolveError::UnclearProvider {
             model: name.to_owned(),
         }),
@@ -113,9 +113,9 @@ fn guess_provider(
             provider: Some(provider.to_owned()),
             ..choice.clone()
         };
-        let place = resolve_stated(settings, &choice)?;
-        Ok(place.map(|place| ProviderLookup {
-            provider: place,
+        let provider = resolve_stated(settings, &choice)?;
+        Ok(provider.map(|provider| ProviderLookup {
+            provider,
             model_name: Some(name.to_owned()),
             found_by,
         }))

@@ -53,8 +53,11 @@ impl fmt::Display for NoModel {
         writeln!(f, "  `model` in {}", self.config_file.display())?;
         match (&self.provider, &self.local_servers) {
             (Some(_), _) => {}
-            (None, Some(places)) => {
-                writeln!(f, "  a local server with a model ({places}): there is none")?;
+            (None, Some(addresses)) => {
+                writeln!(
+                    f,
+                    "  a local server with a model ({addresses}): there is none"
+                )?;
             }
             (None, None) => writeln!(f, "  no local server, since `model.autodetect` is off")?,
         }

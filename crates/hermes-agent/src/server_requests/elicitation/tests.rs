@@ -289,8 +289,8 @@ fn a_question_goes_to_the_person_of_its_conversation_and_to_nobody_else() {
     let people = ElicitationRegistry::new(ElicitationModes::ALL);
     let name = |name: &str| ConversationId(name.into());
     let find = |conversation: Option<&str>| {
-        let found = people.find_slot(conversation.map(name).as_ref());
-        found.map(|slot| Arc::as_ptr(&slot.ui).cast::<u8>())
+        let slot = people.find_slot(conversation.map(name).as_ref());
+        slot.map(|slot| Arc::as_ptr(&slot.ui).cast::<u8>())
     };
     assert_eq!(find(None), None);
     let ada: Arc<dyn ElicitationUi> = Arc::new(Somebody);

@@ -122,8 +122,8 @@ impl AuxiliaryModels {
                 let settings = self.lock().settings.clone();
                 let context = self.resolve_context(&settings);
                 let main = resolve_model(&context, &overrides).await?;
-                let found = Auxiliary::find(&context, Some(&main), AuxiliaryTask::Mcp).await?;
-                Ok(found.with_model(name))
+                let auxiliary = Auxiliary::find(&context, Some(&main), AuxiliaryTask::Mcp).await?;
+                Ok(auxiliary.with_model(name))
             }
             Err(error) => Err(error),
         }

@@ -52,11 +52,11 @@ impl SamplingModels for EchoModels {
             max_tokens: request.max_tokens,
             messages: request.messages.to_vec(),
         });
-        let said = request
+        let text = request
             .messages
             .last()
             .map(|message| message.content().text().into_owned());
-        let said = said.unwrap_or_default();
+        let text = text.unwrap_or_default();
         let mut reply = ModelReply {
             model: name.to_owned(),
             usage: Some(TokenUsage {
@@ -66,7 +66,7 @@ impl SamplingModels for EchoModels {
             }),
             ..ModelReply::default()
         };
-        match said.as_str() {
+        match text.as_str() {
             "use a tool" => {
                 reply.tool_calls = vec![ToolCall::new("c1", "look", "{\"at\": \"sky\"}")];
                 reply.finish = FinishReason::ToolCalls;
@@ -84,7 +84,7 @@ impl SamplingModels for EchoModels {
                 reply.text = "cut".into();
                 reply.finish = FinishReason::Length;
             }
-            _ => reply.text = format!("You said: {said}"),
+            _ => reply.text = format!("You said: {text}"),
         }
         Box::pin(std::future::ready(Ok(reply)))
     }

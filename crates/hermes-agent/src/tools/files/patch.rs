@@ -101,7 +101,7 @@ async fn replace_in_file(
             .map_err(|problem| ToolError::new(format!("{path}: {problem}")))?;
         changes.write(real, &path, replaced.content);
         let diff = changes.commit()?;
-        let places = if replaced.count == 1 {
+        let noun = if replaced.count == 1 {
             "place"
         } else {
             "places"
@@ -112,7 +112,7 @@ async fn replace_in_file(
             " (white space differed)"
         };
         Ok(ToolOutput::text(format!(
-            "Replaced {} {places} in {path}{note}.\n\n{diff}",
+            "Replaced {} {noun} in {path}{note}.\n\n{diff}",
             replaced.count
         )))
     })
@@ -127,19 +127,19 @@ async fn apply_patch(
     let map = path_access::PathRules::from_context(context);
     let mut located = Vec::new();
     for operation in operations {
-        let mut places = Vec::new();
+        let mut real_paths = Vec::new();
         for path in operation.paths() {
-            places.push(
+            real_paths.push(
                 path_access::authorize_path("patch", path, AccessPurpose::Write, &map, context)
                     .await?,
             );
         }
-        located.push((operation, places));
+        located.push((operation, real_paths));
     }
     run_blocking(move || {
         let mut changes = FileChanges::new(map);
-        for (operation, places) in located {
-            apply_operation(&mut changes, operation, places)?;
+        for (operation, real_paths) in located {
+            apply_operation(&mut changes, operation, real_paths)?;
         }
         let summary = changes.summary();
         let diff = changes.commit()?;
@@ -151,10 +151,10 @@ async fn apply_patch(
 fn apply_operation(
     changes: &mut FileChanges,
     operation: PatchOperation,
-    places: Vec<std::path::PathBuf>,
+    real_paths: Vec<std::path::PathBuf>,
 ) -> Result<(), ToolError> {
-    let mut places = places.into_iter();
-    let real = places
+    let mut real_paths = real_paths.into_iter();
+    let real = real_paths
         .next()
         .ok_or_else(|| ToolError::new("an operation without a path"))?;
     match operation {
@@ -178,7 +178,7 @@ fn apply_operation(
             let content = changes.read(&real, &path)?;
             let content = apply_hunks(&content, &hunks)
                 .map_err(|problem| ToolError::new(format!("{path}: {problem}")))?;
-            match (move_to, places.next()) {
+            match (move_to, real_paths.next()) {
                 (Some(target), Some(new_real)) if new_real != real => {
                     if changes.exists(&new_real) {
                         return Err(ToolError::new(format!("{target} exists already")));

@@ -218,9 +218,9 @@ fn parse_roles(arguments: &ToolArguments) -> Result<Vec<String>, ToolError> {
 }
 
 /// The first sessions, ordered by their best match, with a few matches each.
-fn group_by_session(found: Vec<(FoundSession, FoundMessage)>, limit: usize) -> Vec<Value> {
+fn group_by_session(hits: Vec<(FoundSession, FoundMessage)>, limit: usize) -> Vec<Value> {
     let mut sessions: Vec<(FoundSession, Vec<FoundMessage>)> = Vec::new();
-    for (session, message) in found {
+    for (session, message) in hits {
         let known = sessions
             .iter_mut()
             .find(|(known, _)| known.session_id == session.session_id);

@@ -138,9 +138,9 @@ impl Confinement {
                 self.level.as_str()
             )));
         }
-        let places = self.sandbox_paths(sandbox)?;
-        set_variable(environment, "TMPDIR", places.temporary.as_os_str());
-        if let Some(home) = &places.home {
+        let paths = self.sandbox_paths(sandbox)?;
+        set_variable(environment, "TMPDIR", paths.temporary.as_os_str());
+        if let Some(home) = &paths.home {
             set_variable(environment, "HOME", home.as_os_str());
         }
         let path = get_variable(environment, "PATH");
@@ -149,11 +149,11 @@ impl Confinement {
         read.extend(sandbox.extra_readable.iter().map(|path| path.to_path_buf()));
         read.extend(installed_programs(&path, sandbox));
         // Git does nothing where it may not read its own settings.
-        if let Some(home) = sandbox.user_home.filter(|_| places.home.is_none()) {
+        if let Some(home) = sandbox.user_home.filter(|_| paths.home.is_none()) {
             read.extend([".gitconfig", ".config/git"].map(|name| home.join(name)));
         }
-        let mut write = places.open;
-        write.push(places.temporary);
+        let mut write = paths.open;
+        write.push(paths.temporary);
         write.extend(self.write.iter().cloned());
         if sandbox.io == CommandIo::Terminal {
             // The terminal of its own new session.
@@ -258,7 +258,7 @@ fn canonicalize_or_keep(path: &Path) -> PathBuf {
 /// Programs in the PATH outside the system's directories, and their libraries.
 fn installed_programs(path: &OsStr, sandbox: &SandboxContext<'_>) -> Vec<PathBuf> {
     const BESIDE_BIN: [&str; 4] = ["lib", "lib64", "libexec", "pyvenv.cfg"];
-    let mut found = Vec::new();
+    let mut paths = Vec::new();
     for directory in std::env::split_paths(path).filter(|entry| entry.is_absolute()) {
         let directory = canonicalize_or_keep(&directory);
         if is_system_path(&directory) {
@@ -267,13 +267,13 @@ fn installed_programs(path: &OsStr, sandbox: &SandboxContext<'_>) -> Vec<PathBuf
         if directory.ends_with("bin")
             && let Some(prefix) = directory.parent()
         {
-            found.extend(BESIDE_BIN.map(|name| prefix.join(name)));
+            paths.extend(BESIDE_BIN.map(|name| prefix.join(name)));
             // Rust programs are links into this directory.
             if prefix.ends_with(".cargo") {
-                found.push(prefix.with_file_name(".rustup"));
+                paths.push(prefix.with_file_name(".rustup"));
             }
         }
-        found.push(directory);
+        paths.push(directory);
     }
     let is_above = |path: &PathBuf| {
         sandbox
@@ -281,8 +281,8 @@ fn installed_programs(path: &OsStr, sandbox: &SandboxContext<'_>) -> Vec<PathBuf
             .any(|home| canonicalize_or_keep(home).starts_with(path))
     };
     let is_in_home = |path: &PathBuf| path.starts_with(canonicalize_or_keep(sandbox.hermes_home));
-    found.retain(|path| !is_above(path) && !is_in_home(path));
-    found
+    paths.retain(|path| !is_above(path) && !is_in_home(path));
+    paths
 }
 
 fn describe(level: CommandSandbox, support: SandboxSupport) -> String {
@@ -315,8 +315,8 @@ fn expand_home(path: &str) -> PathBuf {
 }
 
 fn get_variable(environment: &[(OsString, OsString)], name: &str) -> OsString {
-    let found = environment.iter().find(|(key, _)| key == name);
-    found.map(|(_, value)| value.clone()).unwrap_or_default()
+    let variable = environment.iter().find(|(key, _)| key == name);
+    variable.map(|(_, value)| value.clone()).unwrap_or_default()
 }
 
 fn set_variable(environment: &mut Vec<(OsString, OsString)>, name: &str, value: &OsStr) {

@@ -126,8 +126,8 @@ impl WebSearchTool {
             return Err(ToolError::new(reason.to_string()));
         }
         let response = client.execute(request).await.map_err(|error| {
-            let place = error.url().cloned();
-            place.map_or_else(
+            let url = error.url().cloned();
+            url.map_or_else(
                 || ToolError::new("the search failed"),
                 |url| unreachable_error(&url, error),
             )
@@ -142,7 +142,7 @@ impl WebSearchTool {
                  format `json`, Brave a valid `BRAVE_SEARCH_API_KEY`"
             )));
         };
-        let found: Vec<Value> = results
+        let results: Vec<Value> = results
             .iter()
             .take(limit)
             .enumerate()
@@ -155,8 +155,8 @@ impl WebSearchTool {
                 })
             })
             .collect();
-        let found = json!({"query": query, "results": found});
-        Ok(ToolOutput::from_untrusted(NAME, found.to_string()))
+        let results = json!({"query": query, "results": results});
+        Ok(ToolOutput::from_untrusted(NAME, results.to_string()))
     }
 }
 

@@ -293,14 +293,14 @@ impl AnthropicReplyReader {
     fn update_usage(&mut self, usage: Option<AnthropicUsage>) {
         let Some(wire) = usage else { return };
         let usage = self.usage.get_or_insert_default();
-        for (count, told) in [
+        for (count, reported) in [
             (&mut usage.input_tokens, wire.input),
             (&mut usage.cache_read_tokens, wire.cache_read),
             (&mut usage.cache_write_tokens, wire.cache_write),
             (&mut usage.output_tokens, wire.output),
         ] {
-            if let Some(told) = told {
-                *count = told;
+            if let Some(reported) = reported {
+                *count = reported;
             }
         }
     }

@@ -25,12 +25,12 @@ pub(in crate::tools) fn replace_text(
     } else {
         (old.to_owned(), new.to_owned())
     };
-    let places: Vec<usize> = content.match_indices(&old).map(|(at, _)| at).collect();
-    if places.is_empty() {
+    let offsets: Vec<usize> = content.match_indices(&old).map(|(at, _)| at).collect();
+    if offsets.is_empty() {
         return replace_lines(content, &old, &new, every);
     }
-    if places.len() > 1 && !every {
-        let numbers = places
+    if offsets.len() > 1 && !every {
+        let numbers = offsets
             .iter()
             .map(|&at| content[..at].matches('\n').count() + 1);
         return Err(ambiguous_error(numbers));
@@ -42,7 +42,7 @@ pub(in crate::tools) fn replace_text(
     };
     Ok(ReplacedText {
         content,
-        count: places.len(),
+        count: offsets.len(),
         is_exact: true,
     })
 }

@@ -56,8 +56,8 @@ pub(super) fn search_content(
         if matches.is_beyond {
             break;
         }
-        let found = matches.found;
-        if found == 0 || mode == SearchMode::Lines {
+        let count = matches.found;
+        if count == 0 || mode == SearchMode::Lines {
             continue;
         }
         match results.count() {
@@ -65,7 +65,7 @@ pub(super) fn search_content(
             PagePosition::On if mode == SearchMode::Files => {
                 results.lines.push(shown.display().to_string());
             }
-            PagePosition::On => results.lines.push(format!("{}:{found}", shown.display())),
+            PagePosition::On => results.lines.push(format!("{}:{count}", shown.display())),
             PagePosition::Beyond => break,
         }
     }
@@ -107,7 +107,11 @@ impl MatchSink<'_> {
 impl Sink for MatchSink<'_> {
     type Error = io::Error;
 
-    fn matched(&mut self, _searcher: &Searcher, found: &SinkMatch<'_>) -> Result<bool, io::Error> {
+    fn matched(
+        &mut self,
+        _searcher: &Searcher,
+        matched_line: &SinkMatch<'_>,
+    ) -> Result<bool, io::Error> {
         self.found += 1;
         match self.mode {
             SearchMode::Files => return Ok(false),
@@ -118,7 +122,7 @@ impl Sink for MatchSink<'_> {
         self.shows = position == PagePosition::On;
         self.is_beyond = position == PagePosition::Beyond;
         if self.shows {
-            self.push(found.line_number(), ':', found.bytes());
+            self.push(matched_line.line_number(), ':', matched_line.bytes());
         }
         Ok(!self.is_beyond && !self.walk.must_stop())
     }

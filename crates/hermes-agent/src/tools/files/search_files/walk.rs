@@ -69,7 +69,7 @@ impl FileWalk {
                 let is_no_disk = entry.path() != root
                     && VIRTUAL_FILESYSTEMS
                         .iter()
-                        .any(|place| entry.path() == Path::new(place));
+                        .any(|path| entry.path() == Path::new(path));
                 entry.depth() == 0 || !(is_store || is_no_disk)
             })
             .build();

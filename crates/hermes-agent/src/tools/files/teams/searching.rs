@@ -30,11 +30,11 @@ pub(super) async fn search_shares(
     };
     let offset = arguments.size("offset", 0, 0..=usize::MAX)?;
     let limit = arguments.size("limit", DEFAULT_LIMIT, 1..=MAX_RESULTS)?;
-    let found = lines.len();
+    let count = lines.len();
     let mut shown: Vec<String> = lines.into_iter().skip(offset).take(limit).collect();
-    if found == 0 {
+    if count == 0 {
         shown.push("[nothing found]".into());
-    } else if found > offset.saturating_add(limit) {
+    } else if count > offset.saturating_add(limit) {
         shown.push(format!(
             "[there are more; go on with offset={}]",
             offset + limit
@@ -68,7 +68,7 @@ async fn find_files(
         glob if glob.contains(['*', '?', '[']) => glob.to_owned(),
         part => format!("*{part}*"),
     };
-    let found = teams.shares.find(group_path, &pattern).await?;
+    let paths = teams.shares.find(group_path, &pattern).await?;
     let shown = |path: String| {
         let group_path = GroupPath {
             path,
@@ -76,7 +76,7 @@ async fn find_files(
         };
         group_path.to_string()
     };
-    Ok((found.items.into_iter().map(shown).collect(), found.is_cut))
+    Ok((paths.items.into_iter().map(shown).collect(), paths.is_cut))
 }
 
 async fn search_content(
@@ -95,25 +95,25 @@ async fn search_content(
                 })
         })
         .transpose()?;
-    let mut found = teams.shares.grep(group_path, pattern).await?;
-    found.items.retain(|hit| {
+    let mut matches = teams.shares.grep(group_path, pattern).await?;
+    matches.items.retain(|hit| {
         let name = hit.path.rsplit('/').next().unwrap_or_default();
         glob.as_ref()
             .is_none_or(|glob| glob.is_match(&hit.path) || glob.is_match(name))
     });
-    let place = |path: &str| format!("teams/{}/{path}", group_path.group);
+    let full_path = |path: &str| format!("teams/{}/{path}", group_path.group);
     if mode == "content" {
-        let lines = found.items.iter();
-        let lines = lines.map(|hit| format!("{}:{}:{}", place(&hit.path), hit.line, hit.text));
-        return Ok((lines.collect(), found.is_cut));
+        let lines = matches.items.iter();
+        let lines = lines.map(|hit| format!("{}:{}:{}", full_path(&hit.path), hit.line, hit.text));
+        return Ok((lines.collect(), matches.is_cut));
     }
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for hit in &found.items {
+    for hit in &matches.items {
         *counts.entry(&hit.path).or_default() += 1;
     }
     let lines = counts.into_iter().map(|(path, count)| match mode {
-        "count" => format!("{}:{count}", place(path)),
-        _ => place(path),
+        "count" => format!("{}:{count}", full_path(path)),
+        _ => full_path(path),
     });
-    Ok((lines.collect(), found.is_cut))
+    Ok((lines.collect(), matches.is_cut))
 }

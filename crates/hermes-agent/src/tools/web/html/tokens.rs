@@ -211,8 +211,8 @@ fn find_close(text: &str, name: &str) -> usize {
         let after = text.get(at + 2..at + 2 + name.len());
         after.is_some_and(|after| after.eq_ignore_ascii_case(name))
     };
-    let mut places = text.match_indices("</").map(|(at, _)| at);
-    places.find(is_close).unwrap_or(text.len())
+    let mut offsets = text.match_indices("</").map(|(at, _)| at);
+    offsets.find(is_close).unwrap_or(text.len())
 }
 
 /// Decodes all entities. Unknown ones stay unchanged.
