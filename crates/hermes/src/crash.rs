@@ -43,13 +43,13 @@ fn crash_for_test() {
 
 fn report(crash: &PanicHookInfo<'_>, redactor: &Redactor) -> String {
     let message = crash.payload_as_str().unwrap_or("for an unknown reason");
-    let place = crash.location().map_or_else(
+    let location = crash.location().map_or_else(
         || "an unknown place".to_owned(),
-        |place| format!("{}:{}", place.file(), place.line()),
+        |location| format!("{}:{}", location.file(), location.line()),
     );
     let message = redactor.redact(message);
     format!(
-        "hermes crashed at {place}: {message}\nThis is a bug in hermes. Please report it with the line above."
+        "hermes crashed at {location}: {message}\nThis is a bug in hermes. Please report it with the line above."
     )
 }
 
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     /// What would be printed if a thread ended with this message.
-    fn told(home: &Home, message: &str) -> String {
+    fn crash_report(home: &Home, message: &str) -> String {
         let (sender, receiver) = mpsc::channel();
         let home = home.clone();
         std::panic::set_hook(Box::new(move |crash| {
@@ -150,15 +150,15 @@ mod tests {
         );
         let kept = Secret::new("sealed-in-the-home".to_owned());
         SecretStore::file_only(&home).set("k", &kept).unwrap();
-        let text = told(
+        let text = crash_report(
             &home,
             "bad: from-the-env-file written-out sealed-in-the-home opaque-oauth-one opaque-key-two opaque-pkce-three \
              Bearer abcdefgh1234\nat https://as.example/token",
         );
         assert!(text.contains("src/crash.rs:"), "{text}");
         let hidden = ["[REDACTED]"; 7].join(" ");
-        let told = format!("bad: {hidden}\nat https://as.example/token\n");
-        assert!(text.contains(&told), "{text}");
+        let expected = format!("bad: {hidden}\nat https://as.example/token\n");
+        assert!(text.contains(&expected), "{text}");
     }
 
     #[test]
@@ -166,7 +166,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path());
         std::fs::write(home.config_file(), ": [").unwrap();
-        let text = told(&home, "index out of bounds");
+        let text = crash_report(&home, "index out of bounds");
         assert!(text.contains("index out of bounds"), "{text}");
     }
 }

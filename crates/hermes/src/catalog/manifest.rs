@@ -163,9 +163,9 @@ impl Manifest {
             }
         }
         for name in used {
-            let asked = self.prompts.iter().any(|prompt| prompt.variable == name);
-            let installed = name == INSTALL_DIR && self.install.is_some();
-            if !asked && !installed {
+            let is_prompted = self.prompts.iter().any(|prompt| prompt.variable == name);
+            let is_installed = name == INSTALL_DIR && self.install.is_some();
+            if !is_prompted && !is_installed {
                 return Err(format!(
                     "`transport` uses `${{{name}}}`, but nothing says what it is"
                 ));

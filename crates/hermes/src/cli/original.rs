@@ -53,10 +53,10 @@ const fn not_planned(name: &'static str, here: &'static str) -> OriginalCommand 
     row(name, CommandSupport::NotPlanned, here)
 }
 
-const fn row(name: &'static str, standing: CommandSupport, here: &'static str) -> OriginalCommand {
+const fn row(name: &'static str, support: CommandSupport, here: &'static str) -> OriginalCommand {
     OriginalCommand {
         name,
-        support: standing,
+        support,
         replacement: here,
     }
 }

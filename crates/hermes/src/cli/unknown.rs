@@ -33,17 +33,17 @@ pub(crate) fn interpret_unknown(
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
         return None;
     };
-    let place = arguments
+    let position = arguments
         .iter()
         .skip(1)
         .position(|given| given == word.as_str())?
         + 1;
     if is_question(word) {
-        let mut asked = arguments.to_vec();
-        asked.insert(place, "-q".into());
-        return Some(UnknownCommand::Question(asked));
+        let mut arguments_of_question = arguments.to_vec();
+        arguments_of_question.insert(position, "-q".into());
+        return Some(UnknownCommand::Question(arguments_of_question));
     }
-    let rest = arguments.get(place + 1..).unwrap_or_default();
+    let rest = arguments.get(position + 1..).unwrap_or_default();
     let rest: Vec<_> = rest.iter().map(|word| word.to_string_lossy()).collect();
     Some(UnknownCommand::Nothing(unknown_command_failure(
         word, &rest,
@@ -119,11 +119,11 @@ mod tests {
             &["-m", "gpt-5", "what time is it"],
             &["/call time.now {}", "--json", "-Q"],
         ] {
-            let (Some(UnknownCommand::Question(asked)), given) = given(words) else {
+            let (Some(UnknownCommand::Question(arguments)), given) = given(words) else {
                 panic!("{words:?}");
             };
-            assert_eq!(asked.len(), given.len() + 1);
-            let cli = Cli::try_parse_from(asked).unwrap();
+            assert_eq!(arguments.len(), given.len() + 1);
+            let cli = Cli::try_parse_from(arguments).unwrap();
             let command = cli.into_command().unwrap();
             let super::super::CliCommand::Chat(chat) = command else {
                 panic!("{words:?}");

@@ -127,9 +127,9 @@ mod tests {
             "status",
         ] {
             let mcp = command.find_subcommand("mcp").unwrap();
-            let found = mcp.find_subcommand(verb).unwrap();
+            let subcommand = mcp.find_subcommand(verb).unwrap();
             // The profile is one, too.
-            assert!(count(found) >= 2, "mcp {verb}");
+            assert!(count(subcommand) >= 2, "mcp {verb}");
         }
         for (group, verb) in [
             ("sessions", "show"),

@@ -34,10 +34,10 @@ fn set(context: &Context, args: &SecretArgs) -> Result<(), Failure> {
     let name = &args.name;
     SecretStore::check_name(name).map_err(|error| store_failure(&error))?;
     let value = read_value(name)?;
-    let place = open_store(context)
+    let location = open_store(context)
         .set(name, &value)
         .map_err(|error| store_failure(&error))?;
-    if place == SecretLocation::File {
+    if location == SecretLocation::File {
         context.output.note(
             "There is no system keyring here: the secret is encrypted in `secrets.json` of the home, with the key in `secrets.key`.",
         );
@@ -48,7 +48,7 @@ fn set(context: &Context, args: &SecretArgs) -> Result<(), Failure> {
     mcp::reload_running(context);
     context
         .output
-        .json(json!({"secret": name, "kept_in": place}));
+        .json(json!({"secret": name, "kept_in": location}));
     Ok(())
 }
 
@@ -85,10 +85,10 @@ fn list(context: &Context) -> Result<(), Failure> {
     let settings = Settings::load(&context.home).ok();
     let secrets: Vec<(String, SecretLocation, Vec<String>)> = secrets
         .into_iter()
-        .map(|(name, place)| {
+        .map(|(name, location)| {
             let settings = settings.as_ref();
             let users = settings.map_or_else(Vec::new, |settings| servers_using(settings, &name));
-            (name, place, users)
+            (name, location, users)
         })
         .collect();
     if secrets.is_empty() {
@@ -97,18 +97,18 @@ fn list(context: &Context) -> Result<(), Failure> {
             .note("No secret is kept; `hermes secret set NAME` keeps one.");
     } else {
         let mut table = Table::new(&["NAME", "KEPT IN", "USED BY"]);
-        for (name, place, users) in &secrets {
+        for (name, location, users) in &secrets {
             table.row([
                 (name.clone(), Tone::Strong),
-                (place.to_string(), Tone::Plain),
+                (location.to_string(), Tone::Plain),
                 (users.join(", "), Tone::Faint),
             ]);
         }
         context.output.table(&table);
     }
-    let described = secrets
-        .iter()
-        .map(|(name, place, users)| json!({"name": name, "kept_in": place, "used_by": users}));
+    let described = secrets.iter().map(
+        |(name, location, users)| json!({"name": name, "kept_in": location, "used_by": users}),
+    );
     context
         .output
         .json(json!({"secrets": described.collect::<Vec<Value>>()}));

@@ -98,7 +98,7 @@ async fn run_up(
     };
     let host = Host::start(options, settings).await;
     let mut system = None;
-    let (say, mut said) = mpsc::channel(MESSAGE_QUEUE);
+    let (message_sender, mut messages) = mpsc::channel(MESSAGE_QUEUE);
     if let Some(prepared) = prepared {
         answers.expect_model();
         let up = UpContext {
@@ -106,7 +106,7 @@ async fn run_up(
             host: host.clone(),
             server_requests: answers.clone(),
         };
-        let ways = (&mut view, &say);
+        let ways = (&mut view, &message_sender);
         match UpSystem::start(context, prepared, settings, up, ways).await {
             Ok(started) => system = Some(started),
             Err(failure) => {
@@ -125,7 +125,7 @@ async fn run_up(
             gateway: system.as_ref().and_then(UpSystem::gateway),
         };
         serve_control_requests(&mut tasks, &users, configuration, &mut view);
-        configuration.follow_file(&mut tasks, users, settings, watch, say);
+        configuration.follow_file(&mut tasks, users, settings, watch, message_sender);
         let url = system.as_ref().and_then(UpSystem::url);
         if let Some(url) = url.filter(|_| !args.no_open && context.output.is_interactive()) {
             tasks.spawn_blocking(move || {
@@ -153,7 +153,7 @@ async fn run_up(
     loop {
         tokio::select! {
             () = pass_burst(&mut changes) => {}
-            Some(text) = said.recv() => view.print_message(&text),
+            Some(text) = messages.recv() => view.print_message(&text),
             _ = seconds.tick(), if view.counts_down() => {}
             sign = signals.next() => match sign {
                 UpSignal::Resized => view.handle_resize(),

@@ -28,11 +28,11 @@ pub struct SourceFile {
 
 /// The files there are, of all sources.
 pub fn find_source_files(environment: &SearchDirectories) -> Vec<SourceFile> {
-    let places = ImportSource::ALL.into_iter().flat_map(|source| {
+    let files = ImportSource::ALL.into_iter().flat_map(|source| {
         let paths = source.standard_paths(environment).into_iter();
         paths.map(move |path| SourceFile { source, path })
     });
-    places.filter(|found| found.path.is_file()).collect()
+    files.filter(|file| file.path.is_file()).collect()
 }
 
 impl ImportSource {
@@ -56,17 +56,17 @@ impl ImportSource {
                 home.join(".codeium/mcp_config.json"),
             ],
             Self::VsCode => {
-                let mut places = vec![
+                let mut paths = vec![
                     cwd.join(".vscode/mcp.json"),
                     cwd.join(".vscode/settings.json"),
                 ];
                 for directory in application_directories(environment) {
                     for edition in ["Code", "Code - Insiders"] {
                         let user = directory.join(edition).join("User");
-                        places.extend([user.join("mcp.json"), user.join("settings.json")]);
+                        paths.extend([user.join("mcp.json"), user.join("settings.json")]);
                     }
                 }
-                places
+                paths
             }
             Self::Codex => vec![
                 cwd.join(".codex/config.toml"),
@@ -86,17 +86,17 @@ impl ImportSource {
                 files.collect()
             }
             Self::Zed => {
-                let mut places = vec![
+                let mut paths = vec![
                     cwd.join(".zed/settings.json"),
                     config.join("zed/settings.json"),
                 ];
-                places.extend(in_appdata(environment, "Zed/settings.json"));
-                places
+                paths.extend(in_appdata(environment, "Zed/settings.json"));
+                paths
             }
             Self::Goose => {
-                let mut places = vec![config.join("goose/config.yaml")];
-                places.extend(in_appdata(environment, "Block/goose/config/config.yaml"));
-                places
+                let mut paths = vec![config.join("goose/config.yaml")];
+                paths.extend(in_appdata(environment, "Block/goose/config/config.yaml"));
+                paths
             }
         }
     }
@@ -115,8 +115,8 @@ impl ImportSource {
             Self::VsCode => "Code/User/mcp.json",
             _ => return None,
         };
-        let mut places = application_directories(environment).map(|place| place.join(file));
-        places.find(|place| place.is_file()).or_else(|| {
+        let mut files = application_directories(environment).map(|directory| directory.join(file));
+        files.find(|path| path.is_file()).or_else(|| {
             let own = if cfg!(target_os = "macos") {
                 home.join("Library/Application Support")
             } else {
@@ -184,7 +184,7 @@ mod tests {
     fn each_source_has_its_places_on_each_system() {
         let mut environment = environment(Path::new("/r"));
         environment.appdata = Some("/r/appdata".into());
-        for (source, place) in [
+        for (source, path) in [
             (
                 ImportSource::ClaudeDesktop,
                 "home/Library/Application Support/Claude/claude_desktop_config.json",
@@ -228,8 +228,8 @@ mod tests {
                 "appdata/Block/goose/config/config.yaml",
             ),
         ] {
-            let places = source.standard_paths(&environment);
-            assert!(places.contains(&Path::new("/r").join(place)), "{place}");
+            let paths = source.standard_paths(&environment);
+            assert!(paths.contains(&Path::new("/r").join(path)), "{path}");
         }
     }
 

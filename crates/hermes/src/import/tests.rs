@@ -80,7 +80,7 @@ const FIXTURES: [(ImportSource, &str, &str); 12] = [
 fn candidates(path: &str) -> Vec<Candidate> {
     let (source, _, text) = FIXTURES
         .into_iter()
-        .find(|(_, place, _)| *place == path)
+        .find(|(_, file, _)| *file == path)
         .unwrap();
     read_servers(source, text, Path::new(path)).unwrap()
 }

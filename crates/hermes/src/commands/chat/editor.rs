@@ -81,10 +81,10 @@ impl Editor {
         let editor = build_editor(history, vocabulary, printer, stop.clone(), paint);
         let (wanted, wishes) = blocking::channel();
         // One line at a time is asked for.
-        let (say, typed) = mpsc::channel(1);
+        let (input_sender, typed) = mpsc::channel(1);
         let thread = std::thread::Builder::new()
             .name("editor".into())
-            .spawn(move || read_lines(editor, paint, &wishes, &say))?;
+            .spawn(move || read_lines(editor, paint, &wishes, &input_sender))?;
         Ok(Self {
             screen,
             line_requests: Some(wanted),
@@ -140,7 +140,7 @@ fn read_lines(
     mut editor: Reedline,
     paint: ColourMode,
     wishes: &blocking::Receiver<EditorStart>,
-    say: &mpsc::Sender<EditorInput>,
+    input_sender: &mpsc::Sender<EditorInput>,
 ) {
     let line = LinePrompt::new(paint);
     // The editor clears its text before it tells of Ctrl-C.
@@ -152,7 +152,7 @@ fn read_lines(
             EditorStart::Text(text) => (text, false),
             EditorStart::End => {
                 // Nobody will ask again.
-                let _ = say.blocking_send(EditorInput::End);
+                let _ = input_sender.blocking_send(EditorInput::End);
                 return;
             }
         };
@@ -178,7 +178,7 @@ fn read_lines(
         };
         // Kept at once: a process that is killed has forgotten nothing.
         let _ = editor.sync_history();
-        if say.blocking_send(typed).is_err() {
+        if input_sender.blocking_send(typed).is_err() {
             return;
         }
     }

@@ -288,9 +288,9 @@ impl<'a> InteractiveChat<'a> {
             return;
         };
         let mut chat = self.command_context(CancellationToken::new());
-        let told = commands::apply_settings(&mut chat, settings).await;
+        let changes = commands::apply_settings(&mut chat, settings).await;
         self.screen
-            .note(&format!("The configuration has changed.\n{told}"));
+            .note(&format!("The configuration has changed.\n{changes}"));
     }
 
     fn command_context(&mut self, cancel: CancellationToken) -> ChatContext<'_> {

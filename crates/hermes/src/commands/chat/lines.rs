@@ -168,12 +168,12 @@ async fn run_turn(
     } else {
         ProgressDetail::Line
     };
-    let found = conversation.find_model().await;
+    let model = conversation.find_model().await;
     for note in conversation.take_notes() {
         context.output.note(note);
     }
     let mut progress = TurnProgress::new(context.output, detail);
-    let answered = match found {
+    let answered = match model {
         Ok(selection) => {
             answers.set_model(&selection);
             conversation

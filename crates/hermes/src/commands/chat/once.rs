@@ -168,7 +168,7 @@ async fn run_conversation(
             context.output.note(format!("rules: {}", rules.notice()));
         }
     }
-    let asked = run_question(context, args, question, &mut conversation, answers, cancel).await;
+    let outcome = run_question(context, args, question, &mut conversation, answers, cancel).await;
     let model = conversation.model();
     let turn_usage = conversation.last_usage().cloned();
     let id = conversation.is_stored().then(|| conversation.id().clone());
@@ -176,7 +176,7 @@ async fn run_conversation(
     if let Some(person) = person {
         person.close().await;
     }
-    let answer = asked.and_then(|answer| match closed {
+    let answer = outcome.and_then(|answer| match closed {
         Ok(()) => Ok(answer),
         Err(error) => Err(start::conversation_failure(&error)),
     });

@@ -85,8 +85,8 @@ pub(super) fn servers(typed: &str) -> Vec<CompletionCandidate> {
     servers_of(typed, settings_with_built_in())
 }
 
-fn servers_of(typed: &str, found: Option<(Home, Settings)>) -> Vec<CompletionCandidate> {
-    let Some((_, settings)) = found else {
+fn servers_of(typed: &str, home_settings: Option<(Home, Settings)>) -> Vec<CompletionCandidate> {
+    let Some((_, settings)) = home_settings else {
         return Vec::new();
     };
     let names = settings.servers.iter().map(|entry| {

@@ -157,8 +157,8 @@ pub(super) fn resolve_context_jobs(
 
 /// The whole path of the working directory.
 pub(super) fn resolve_workdir(given: &str) -> Result<String, Failure> {
-    let found = std::path::absolute(given).ok().filter(|path| path.is_dir());
-    let path = found.and_then(|path| path.to_str().map(str::to_owned));
+    let directory = std::path::absolute(given).ok().filter(|path| path.is_dir());
+    let path = directory.and_then(|path| path.to_str().map(str::to_owned));
     path.ok_or_else(|| Failure::usage(format!("`{given}` is not a directory")))
 }
 

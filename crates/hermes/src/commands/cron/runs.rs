@@ -13,7 +13,7 @@ use crate::{
 pub(super) fn run(jobs: &CronJobs<'_>, args: &CronRunsArgs) -> Result<(), Failure> {
     let file = jobs.load()?;
     let job = args.job.as_deref().map(|job| match file.find(job) {
-        Ok(found) => Ok(found.id().to_owned()),
+        Ok(job) => Ok(job.id().to_owned()),
         // A job that is over is gone, but its runs are not.
         Err(CronError::NoSuchJob { reference }) => Ok(reference),
         Err(error) => Err(error),

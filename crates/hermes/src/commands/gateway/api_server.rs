@@ -46,7 +46,7 @@ impl ApiServerPlan {
     pub(in crate::commands) async fn serve(
         self,
         gateway: &Gateway,
-        say: &mpsc::Sender<String>,
+        message_sender: &mpsc::Sender<String>,
         stop: &CancellationToken,
     ) {
         let (settings, key) = match self {
@@ -58,7 +58,8 @@ impl ApiServerPlan {
                         serve_listener(gateway, &key, api, AllowedHosts::Any, stop).await;
                     }
                     Err(error) => {
-                        report_fatal(gateway, say, "socket_failed", &error.to_string()).await;
+                        report_fatal(gateway, message_sender, "socket_failed", &error.to_string())
+                            .await;
                     }
                 }
                 return;
@@ -67,12 +68,13 @@ impl ApiServerPlan {
         };
         if key.expose().chars().count() < MIN_KEY_CHARS {
             let problem = format!("API_SERVER_KEY has fewer than {MIN_KEY_CHARS} characters");
-            return report_fatal(gateway, say, "key_too_short", &problem).await;
+            return report_fatal(gateway, message_sender, "key_too_short", &problem).await;
         }
         let address = match check_address(&settings) {
             Ok(address) => address,
             Err(error) => {
-                return report_fatal(gateway, say, "bad_address", &error.to_string()).await;
+                return report_fatal(gateway, message_sender, "bad_address", &error.to_string())
+                    .await;
             }
         };
         let mut pause = INITIAL_RETRY_DELAY;
@@ -85,7 +87,7 @@ impl ApiServerPlan {
             let problem = format!("port {port} of {host} cannot be used: {error}");
             let instance = gateway.instance();
             instance.set_platform(PLATFORM, "retrying", Some(("port_in_use", &problem)));
-            let _ = say
+            let _ = message_sender
                 .send(format!("No HTTP API yet, retrying: {problem}"))
                 .await;
             tokio::select! {
@@ -95,7 +97,9 @@ impl ApiServerPlan {
             pause = (pause * 2).min(MAX_RETRY_DELAY);
         };
         if let Ok(address) = listener.local_addr() {
-            let _ = say.send(format!("HTTP API on http://{address}")).await;
+            let _ = message_sender
+                .send(format!("HTTP API on http://{address}"))
+                .await;
         }
         let mut names = settings.allowed_hosts.clone();
         names.push(settings.host.clone());
@@ -121,9 +125,16 @@ async fn serve_listener(
     }
 }
 
-async fn report_fatal(gateway: &Gateway, say: &mpsc::Sender<String>, code: &str, problem: &str) {
+async fn report_fatal(
+    gateway: &Gateway,
+    message_sender: &mpsc::Sender<String>,
+    code: &str,
+    problem: &str,
+) {
     gateway
         .instance()
         .set_platform(PLATFORM, "fatal", Some((code, problem)));
-    let _ = say.send(format!("warning: no HTTP API: {problem}")).await;
+    let _ = message_sender
+        .send(format!("warning: no HTTP API: {problem}"))
+        .await;
 }

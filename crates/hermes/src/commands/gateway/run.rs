@@ -123,7 +123,7 @@ async fn run_until_stopped(
     .await?;
 
     let stop = CancellationToken::new();
-    let (say, mut said) = mpsc::channel(MESSAGE_QUEUE);
+    let (message_sender, mut messages) = mpsc::channel(MESSAGE_QUEUE);
     let mut tasks = JoinSet::new();
     serve_control_requests(&mut tasks, &gateway, &stop);
     spawn_ticker(&mut tasks, &gateway, &stop);
@@ -143,8 +143,9 @@ async fn run_until_stopped(
     });
     let is_off = matches!(plan, ApiServerPlan::Off);
     tasks.spawn({
-        let (gateway, stop, say) = (gateway.clone(), stop.clone(), say.clone());
-        async move { plan.serve(&gateway, &say, &stop).await }
+        let (gateway, stop, message_sender) =
+            (gateway.clone(), stop.clone(), message_sender.clone());
+        async move { plan.serve(&gateway, &message_sender, &stop).await }
     });
     log_state_error(instance.mark_started());
     let note = |text: &str| {
@@ -163,7 +164,7 @@ async fn run_until_stopped(
     let reason = loop {
         tokio::select! {
             reason = signals.next() => break reason,
-            Some(text) = said.recv() => note(&text),
+            Some(text) = messages.recv() => note(&text),
         }
     };
 

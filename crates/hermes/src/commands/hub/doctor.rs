@@ -128,19 +128,19 @@ fn run_isolation_selftest(settings: &Settings) -> Vec<Finding> {
 }
 
 /// What to change where a tenant gets through to what is not its own.
-fn isolation_remedy(settings: &Settings, means: &IsolationSupport) -> String {
+fn isolation_remedy(settings: &Settings, support: &IsolationSupport) -> String {
     let isolation = &settings.isolation;
     if isolation.mode == IsolationMode::Off {
         return "set `isolation.mode: auto` in hub.yaml".into();
     }
-    if means.landlock.is_none() {
+    if support.landlock.is_none() {
         let landlock = "use Linux 5.13 or later with Landlock turned on (`lsm=landlock,…` among the kernel's parameters)";
         return match directory_closed_to_users(&settings.data_dir) {
-            Some(directory) if means.is_root => format!(
+            Some(directory) if support.is_root => format!(
                 "{landlock}, or `chmod o+x {}`, for each tenant to have a user of its own",
                 directory.display()
             ),
-            _ if means.is_root => landlock.into(),
+            _ if support.is_root => landlock.into(),
             _ => format!(
                 "{landlock}, or run the Hub as root, for each tenant to have a user of its own"
             ),

@@ -77,8 +77,8 @@ pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
                 .with_optional("name", args.name)
                 .with_optional("max", args.max);
             let answer = hub.call(&call)?;
-            for found in answer.value["paths"].as_array().into_iter().flatten() {
-                output.line(plain_text(&found["path"]));
+            for entry in answer.value["paths"].as_array().into_iter().flatten() {
+                output.line(plain_text(&entry["path"]));
             }
             warn_truncated(hub, &answer.value);
         }
@@ -124,9 +124,12 @@ pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
 }
 
 fn show_matches(hub: &HubClient<'_>, answer: &Value) {
-    for found in answer["matches"].as_array().into_iter().flatten() {
-        let text = printable(found["text"].as_str().unwrap_or_default());
-        let (path, line) = (plain_text(&found["path"]), plain_text(&found["line"]));
+    for line_match in answer["matches"].as_array().into_iter().flatten() {
+        let text = printable(line_match["text"].as_str().unwrap_or_default());
+        let (path, line) = (
+            plain_text(&line_match["path"]),
+            plain_text(&line_match["line"]),
+        );
         hub.output().line(format!("{path}:{line}: {text}"));
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
 
 /// Whose conversations are shown: what the arguments say, else the configuration.
 fn shown_platforms(args: &ServeArgs, configured: &[String]) -> Result<ShownPlatforms, Failure> {
-    let (names, place) = if args.platforms.is_empty() {
+    let (names, setting) = if args.platforms.is_empty() {
         (configured, "config.yaml: bridge.platforms")
     } else {
         (&*args.platforms, "--platforms")
@@ -77,7 +77,7 @@ fn shown_platforms(args: &ServeArgs, configured: &[String]) -> Result<ShownPlatf
     let names: Vec<&str> = names.iter().flat_map(|name| name.split(',')).collect();
     ShownPlatforms::from_names(&names).map_err(|unknown| {
         let words = ShownPlatforms::WORDS.join(", ");
-        Failure::usage(format!("{place}: {unknown}")).hint(format!(
+        Failure::usage(format!("{setting}: {unknown}")).hint(format!(
             "name messaging platforms such as telegram, or {words}"
         ))
     })

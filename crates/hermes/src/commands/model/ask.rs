@@ -83,12 +83,12 @@ pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
         NONINTERACTIVE_HINT,
     )?;
 
-    let place = match (offer.location, &typed) {
+    let location = match (offer.location, &typed) {
         (ModelLocation::Address { url, .. }, Some((variable, _))) => ModelLocation::Address {
             url,
             key_env: Some(variable.clone()),
         },
-        (place, _) => place,
+        (location, _) => location,
     };
     if let Some((variable, key)) = &typed {
         context.home.create()?;
@@ -96,13 +96,7 @@ pub(in crate::commands) fn run(context: &Context) -> Result<(), Failure> {
         let shown = mask(key.expose());
         output.note(format!("`{variable}` ({shown}) is kept in `.env`"));
     }
-    choose::write_choice(
-        context,
-        &ModelToWrite {
-            name,
-            location: place,
-        },
-    )
+    choose::write_choice(context, &ModelToWrite { name, location })
 }
 
 async fn survey_models(context: &Context, settings: &Settings) -> ModelSurvey {

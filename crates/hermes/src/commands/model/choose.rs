@@ -41,7 +41,7 @@ pub(super) enum ModelLocation {
 }
 
 pub(super) fn run(context: &Context, name: &str, args: &ModelArgs) -> Result<(), Failure> {
-    let place = match (&args.provider, &args.base_url) {
+    let location = match (&args.provider, &args.base_url) {
         (Some(provider), _) => ModelLocation::Provider(provider.clone()),
         (None, Some(url)) => ModelLocation::Address {
             url: url.clone(),
@@ -53,13 +53,7 @@ pub(super) fn run(context: &Context, name: &str, args: &ModelArgs) -> Result<(),
     if name.is_empty() {
         return Err(Failure::usage("a model needs a name"));
     }
-    write_choice(
-        context,
-        &ModelToWrite {
-            name,
-            location: place,
-        },
-    )
+    write_choice(context, &ModelToWrite { name, location })
 }
 
 /// Writes the choice and says what it leads to. One that leads nowhere is not written.
@@ -151,10 +145,10 @@ fn clear_location(map: &mut Map<String, Value>) {
 mod tests {
     use super::*;
 
-    fn choice(name: &str, place: ModelLocation) -> ModelToWrite {
+    fn choice(name: &str, location: ModelLocation) -> ModelToWrite {
         ModelToWrite {
             name: name.into(),
-            location: place,
+            location,
         }
     }
 

@@ -71,8 +71,8 @@ fn highlight_matches(output: Output, snippet: &str) -> String {
     let mut text = String::new();
     for (index, part) in snippet.split(MATCH_MARKERS.0).enumerate() {
         match part.split_once(MATCH_MARKERS.1) {
-            Some((found, rest)) if index > 0 => {
-                text.push_str(&output.tint(Tone::Strong, found));
+            Some((matched, rest)) if index > 0 => {
+                text.push_str(&output.tint(Tone::Strong, matched));
                 text.push_str(rest);
             }
             _ => text.push_str(part),

@@ -101,7 +101,7 @@ impl UpConfiguration {
         users: SettingsConsumers,
         settings: &Settings,
         watch: ConfigWatch,
-        say: mpsc::Sender<String>,
+        message_sender: mpsc::Sender<String>,
     ) {
         if self.is_safe_mode {
             return;
@@ -109,7 +109,7 @@ impl UpConfiguration {
         let (this, settings) = (self.clone(), settings.clone());
         tasks.spawn({
             let (this, users) = (this.clone(), users.clone());
-            async move { Box::pin(this.apply_edits(&users, settings, watch, &say)).await }
+            async move { Box::pin(this.apply_edits(&users, settings, watch, &message_sender)).await }
         });
         tasks.spawn(async move { this.ensure_demo_server(&users).await });
     }
@@ -157,13 +157,13 @@ impl UpConfiguration {
         users: &SettingsConsumers,
         mut current: Settings,
         mut watch: ConfigWatch,
-        say: &mpsc::Sender<String>,
+        message_sender: &mpsc::Sender<String>,
     ) {
         loop {
             watch.wait_for_change().await;
             for message in self.apply_edit(users, &mut current).await {
                 tracing::info!("{message}");
-                let _ = say.send(message).await;
+                let _ = message_sender.send(message).await;
             }
         }
     }

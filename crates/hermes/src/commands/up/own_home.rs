@@ -141,7 +141,7 @@ impl OwnHome {
         settings: &Settings,
         up: UpContext,
         instance: Instance,
-        say: mpsc::Sender<String>,
+        message_sender: mpsc::Sender<String>,
     ) -> Result<Self, Failure> {
         let store = Store::open(&context.home, Access::ReadWrite).await?;
         let UpContext {
@@ -173,7 +173,7 @@ impl OwnHome {
         let plan = ApiServerPlan::new(&settings.gateway.api_server, None, None);
         tasks.spawn({
             let (gateway, stop) = (gateway.clone(), stop.clone());
-            async move { plan.serve(&gateway, &say, &stop).await }
+            async move { plan.serve(&gateway, &message_sender, &stop).await }
         });
         set_state(&gateway, GatewayState::Running);
         Ok(Self {

@@ -47,7 +47,7 @@ impl UpSystem {
         preparation: HubPreparation,
         settings: &Settings,
         up: UpContext,
-        (view, say): (&mut UpView, &mpsc::Sender<String>),
+        (view, message_sender): (&mut UpView, &mpsc::Sender<String>),
     ) -> Result<Self, Failure> {
         view.print_message(if built_in::is_alone(settings) {
             FIRST
@@ -60,7 +60,7 @@ impl UpSystem {
             }
             HubPreparation::Without(why) => {
                 view.print_message(&why);
-                Self::without_hub(context, settings, up, view, say).await
+                Self::without_hub(context, settings, up, view, message_sender).await
             }
         }
     }
@@ -105,12 +105,13 @@ impl UpSystem {
         settings: &Settings,
         up: UpContext,
         view: &mut UpView,
-        say: &mpsc::Sender<String>,
+        message_sender: &mpsc::Sender<String>,
     ) -> Result<Self, Failure> {
         let home = match own_home::claim_gateway(&context.home)? {
-            GatewayOwner::Ours(instance) => {
-                Some(OwnHome::open_without_hub(context, settings, up, instance, say.clone()).await?)
-            }
+            GatewayOwner::Ours(instance) => Some(
+                OwnHome::open_without_hub(context, settings, up, instance, message_sender.clone())
+                    .await?,
+            ),
             GatewayOwner::Others(who) => {
                 view.print_message(&format!("{who}: it lets the jobs of this home run"));
                 None

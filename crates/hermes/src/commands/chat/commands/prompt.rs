@@ -33,10 +33,10 @@ pub(super) async fn run(
                 "" => name,
                 about => format!("{name} ({about})"),
             };
-            let value = chat.prompts.prompt(move |asking| {
+            let value = chat.prompts.prompt(move |open_prompt| {
                 loop {
                     // It is required: an empty line is not an answer.
-                    let value = asking.read_line(&question)?;
+                    let value = open_prompt.read_line(&question)?;
                     if !value.is_empty() {
                         return Ok(value);
                     }

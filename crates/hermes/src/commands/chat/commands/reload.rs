@@ -32,7 +32,7 @@ pub(super) async fn run(chat: &mut ChatContext<'_>) -> Result<CommandOutcome, Fa
         let text = describe_changes(&plan);
         let choice = chat
             .prompts
-            .prompt(move |asking| ask_reload(asking, &text))
+            .prompt(move |prompt| ask_reload(prompt, &text))
             .await;
         match choice.unwrap_or(ReloadChoice::Cancel) {
             ReloadChoice::Once => {}
@@ -59,13 +59,13 @@ pub(super) fn check_config_in_use(chat: &ChatContext<'_>) -> Result<(), Failure>
     Ok(())
 }
 
-fn ask_reload(asking: &OpenPrompt<'_>, changes: &str) -> Result<ReloadChoice, Failure> {
-    asking.say(changes);
-    asking.say(
+fn ask_reload(prompt: &OpenPrompt<'_>, changes: &str) -> Result<ReloadChoice, Failure> {
+    prompt.say(changes);
+    prompt.say(
         "The model's tools change, so what its provider remembers of this conversation is lost.",
     );
     loop {
-        let answer = asking.read_line("Reload? [o]nce, [a]lways without asking, [c]ancel")?;
+        let answer = prompt.read_line("Reload? [o]nce, [a]lways without asking, [c]ancel")?;
         if let Some(choice) = parse_choice(&answer) {
             return Ok(choice);
         }

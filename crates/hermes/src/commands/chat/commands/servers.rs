@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn what_servers_had_models_say_is_shown() {
-        let asking = ServerStatus {
+        let status = ServerStatus {
             sampling: Some(SamplingCounts {
                 requests: 2,
                 tokens_used: 30,
@@ -146,7 +146,7 @@ mod tests {
             }),
             ..ServerStatus::unconnected(&ServerName::new("files"), "stdio", LinkStatus::Ready)
         };
-        let text = render_table(&[asking], Output::new(true));
+        let text = render_table(&[status], Output::new(true));
         assert!(text.contains("sampling of files: 2 answered"), "{text}");
     }
 }

@@ -66,7 +66,7 @@ impl BackgroundWork {
         let id = SessionId::for_cli(&Zoned::now());
         let row = NewSession::new(id.clone(), SOURCE);
         let mut own = Conversation::new(conversation.agent().clone(), row, setup);
-        let told = format!("Working on it in session {id}; `/stop` ends it.");
+        let notice = format!("Working on it in session {id}; `/stop` ends it.");
         let cancel = self.stop.child_token();
         self.running += 1;
         self.tasks.spawn(async move {
@@ -81,7 +81,7 @@ impl BackgroundWork {
                 answer: turn.and_then(|answer| closed.map(|()| answer)),
             }
         });
-        told
+        notice
     }
 
     /// Looks for a model while the person may already type.

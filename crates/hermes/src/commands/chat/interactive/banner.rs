@@ -157,9 +157,9 @@ mod tests {
 
     #[test]
     fn a_failure_is_told_with_its_hints_and_without_control_characters() {
-        let told = Failure::failed("no\x1b[2J way").hint("another way");
+        let failure = Failure::failed("no\x1b[2J way").hint("another way");
         assert_eq!(
-            render_failure(&told, ColourMode::Plain),
+            render_failure(&failure, ColourMode::Plain),
             "error: no way\nhint: another way"
         );
     }

@@ -66,8 +66,8 @@ impl ServerUpdates {
         completion_words::refresh_words(&self.vocabulary, conversation);
         for line in lines {
             // The last words of a server are lines of their own, each of which has to fit.
-            for (place, line) in line.lines().enumerate() {
-                let indent = if place == 0 { "" } else { "  " };
+            for (index, line) in line.lines().enumerate() {
+                let indent = if index == 0 { "" } else { "  " };
                 let width = screen.width().saturating_sub(indent.len());
                 screen.note(&format!("{indent}{}", wrap::first_line(line, width)));
             }

@@ -23,16 +23,13 @@ use crate::{
 
 /// The person at the terminal.
 struct ApprovalPrompt {
-    floor: PromptQueue,
+    queue: PromptQueue,
     paint: ColourMode,
 }
 
 impl ApprovalPrompt {
     fn new(queue: PromptQueue, paint: ColourMode) -> Self {
-        Self {
-            floor: queue,
-            paint,
-        }
+        Self { queue, paint }
     }
 }
 
@@ -52,31 +49,31 @@ impl Approver for ApprovalPrompt {
     fn request_approval(&self, request: ApprovalRequest) -> BoxFuture<'_, Decision> {
         let paint = self.paint;
         Box::pin(async move {
-            let asked = self
-                .floor
-                .prompt(move |asking| ask_approval(asking, &request, paint));
-            asked.await.unwrap_or(Decision::Denied { reason: None })
+            let decision = self
+                .queue
+                .prompt(move |prompt| ask_approval(prompt, &request, paint));
+            decision.await.unwrap_or(Decision::Denied { reason: None })
         })
     }
 }
 
 fn ask_approval(
-    asking: &OpenPrompt<'_>,
+    prompt: &OpenPrompt<'_>,
     request: &ApprovalRequest,
     paint: ColourMode,
 ) -> Result<Decision, Failure> {
     let yellow = Style::bold().coloured(Colour::Yellow);
     let head = format!("{} wants to run:", wrap::first_line(&request.tool, 60));
-    asking.say(&paint.paint(yellow, &head));
+    prompt.say(&paint.paint(yellow, &head));
     for line in printable(&request.subject).lines() {
-        asking.say(&format!("  {line}"));
+        prompt.say(&format!("  {line}"));
     }
-    asking.say(&paint.paint(
+    prompt.say(&paint.paint(
         Style::faint(),
         &format!("  why it is asked: {}", request.reason),
     ));
     if let Some(advice) = &request.hint {
-        asking.say(&paint.paint(Style::faint(), &format!("  {advice}")));
+        prompt.say(&paint.paint(Style::faint(), &format!("  {advice}")));
     }
     let question = if request.can_allow_always {
         "[o]nce, [s]ession, [a]lways, [d]eny (a reason may follow)"
@@ -84,13 +81,13 @@ fn ask_approval(
         "[o]nce, [s]ession, [d]eny (a reason may follow)"
     };
     loop {
-        let answer = asking.read_line(question)?;
+        let answer = prompt.read_line(question)?;
         match parse_decision(&answer) {
             Some(Decision::Always) if !request.can_allow_always => {}
             Some(decision) => return Ok(decision),
             None => {}
         }
-        asking.say("Please answer with one of these words or their first letters.");
+        prompt.say("Please answer with one of these words or their first letters.");
     }
 }
 

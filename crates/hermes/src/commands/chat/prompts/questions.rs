@@ -24,16 +24,13 @@ use crate::{
 
 /// The person at the terminal.
 pub(crate) struct ClarifyPrompt {
-    floor: PromptQueue,
+    queue: PromptQueue,
     paint: ColourMode,
 }
 
 impl ClarifyPrompt {
     pub(crate) fn new(queue: PromptQueue, paint: ColourMode) -> Self {
-        Self {
-            floor: queue,
-            paint,
-        }
+        Self { queue, paint }
     }
 }
 
@@ -41,22 +38,22 @@ impl Questioner for ClarifyPrompt {
     fn ask_question(&self, question: Question) -> BoxFuture<'_, Option<String>> {
         let paint = self.paint;
         Box::pin(
-            self.floor
-                .prompt(move |asking| ask_question(asking, &question, paint)),
+            self.queue
+                .prompt(move |prompt| ask_question(prompt, &question, paint)),
         )
     }
 }
 
 fn ask_question(
-    asking: &OpenPrompt<'_>,
+    open_prompt: &OpenPrompt<'_>,
     question: &Question,
     paint: ColourMode,
 ) -> Result<String, Failure> {
     for line in printable(&question.text).lines() {
-        asking.say(&paint.paint(Style::bold(), line));
+        open_prompt.say(&paint.paint(Style::bold(), line));
     }
     for (number, choice) in (1..).zip(&question.choices) {
-        asking.say(&format!("  {number}. {}", wrap::first_line(choice, 200)));
+        open_prompt.say(&format!("  {number}. {}", wrap::first_line(choice, 200)));
     }
     let prompt = if question.choices.is_empty() {
         "Your answer"
@@ -64,11 +61,11 @@ fn ask_question(
         "A number, or an answer of your own"
     };
     loop {
-        let answer = asking.read_line(prompt)?;
+        let answer = open_prompt.read_line(prompt)?;
         if let Some(answer) = parse_choice(&answer, &question.choices) {
             return Ok(answer);
         }
-        asking.say("Ctrl-C leaves the question and the turn.");
+        open_prompt.say("Ctrl-C leaves the question and the turn.");
     }
 }
 
@@ -86,17 +83,17 @@ fn parse_choice(answer: &str, choices: &[String]) -> Option<String> {
 
 /// The person at the terminal.
 pub(crate) struct FormPrompt {
-    floor: PromptQueue,
+    queue: PromptQueue,
 }
 
 impl FormPrompt {
     pub(crate) fn new(queue: PromptQueue) -> Self {
-        Self { floor: queue }
+        Self { queue }
     }
 
     /// Refuses while a line is typed: a server must not interrupt the person's input.
     fn check_not_editing(&self) -> Result<(), ElicitationUnavailable> {
-        if self.floor.is_editing() {
+        if self.queue.is_editing() {
             return Err(ElicitationUnavailable(
                 "nobody can be asked while a line is typed".into(),
             ));
@@ -112,8 +109,8 @@ impl ElicitationUi for FormPrompt {
     ) -> BoxFuture<'_, Result<ElicitationAnswer<Map<String, Value>>, ElicitationUnavailable>> {
         Box::pin(async move {
             self.check_not_editing()?;
-            let asked = self.floor.prompt(move |_| Ok(form::ask_form(&request)?));
-            Ok(asked.await.unwrap_or(ElicitationAnswer::Cancelled))
+            let answer = self.queue.prompt(move |_| Ok(form::ask_form(&request)?));
+            Ok(answer.await.unwrap_or(ElicitationAnswer::Cancelled))
         })
     }
 
@@ -123,8 +120,8 @@ impl ElicitationUi for FormPrompt {
     ) -> BoxFuture<'_, Result<ElicitationAnswer<()>, ElicitationUnavailable>> {
         Box::pin(async move {
             self.check_not_editing()?;
-            let asked = self.floor.prompt(move |_| Ok(browser::ask_link(&request)?));
-            Ok(asked.await.unwrap_or(ElicitationAnswer::Cancelled))
+            let answer = self.queue.prompt(move |_| Ok(browser::ask_link(&request)?));
+            Ok(answer.await.unwrap_or(ElicitationAnswer::Cancelled))
         })
     }
 }

@@ -101,21 +101,21 @@ impl PromptQueue {
         // Dropped with this future, it ends the question; the thread gives the screen back by itself.
         let _stopper = stop.clone().drop_guard();
         let screen = self.screen.clone();
-        let asked = tokio::task::spawn_blocking(move || {
+        let prompting = tokio::task::spawn_blocking(move || {
             let _turn = turn;
             let lock = screen.lock_output();
             terminal::discard_typed_input();
-            let asking = OpenPrompt {
+            let prompt = OpenPrompt {
                 screen: &lock,
                 questions: Questions::new(false),
             };
-            let answer = question::with_cancellation(stop.clone(), || question(&asking));
+            let answer = question::with_cancellation(stop.clone(), || question(&prompt));
             if stop.is_cancelled() {
                 lock.say("(no answer is needed any more)");
             }
             answer
         });
-        match asked.await {
+        match prompting.await {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(failure)) => {
                 if failure.kind == FailureKind::Interrupted {

@@ -120,12 +120,12 @@ fn build_request(operation: &Operation, arguments: &Map<String, Value>) -> HubRe
             .iter()
             .find(|member| member.name == *name);
         // What the table does not know goes to the Hub, which says what is wrong with it.
-        let (spelled, place) = match member {
+        let (spelled, location) = match member {
             Some(member) => (member.rest_name.as_str(), member.location),
             None if operation.method().has_body() => (name.as_str(), ArgumentLocation::Body),
             None => (name.as_str(), ArgumentLocation::Query),
         };
-        match place {
+        match location {
             ArgumentLocation::Path => {
                 let text = plain_text(value);
                 path = path.replace(&format!("{{{name}}}"), &percent_encode(&text, &UNESCAPED));

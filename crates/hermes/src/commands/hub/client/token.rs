@@ -116,8 +116,8 @@ mod tests {
             ("http://127.0.0.1:7878", Some("hub@127.0.0.1/7878")),
             ("http://[::1]:7878", None),
         ] {
-            let found = secret_name(&Url::parse(url).unwrap());
-            assert_eq!(found.as_deref(), name, "{url}");
+            let secret = secret_name(&Url::parse(url).unwrap());
+            assert_eq!(secret.as_deref(), name, "{url}");
         }
     }
 

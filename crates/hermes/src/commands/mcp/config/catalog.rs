@@ -20,7 +20,7 @@ pub(crate) fn run(context: &Context, args: &CatalogArgs) {
         .collect();
     let mut table = Table::new(&["ID", "TRANSPORT", "ASKS FOR", "DESCRIPTION"]);
     for manifest in &entries {
-        let asked: Vec<&str> = manifest
+        let variables: Vec<&str> = manifest
             .prompts
             .iter()
             .map(|prompt| prompt.variable.as_str())
@@ -28,7 +28,7 @@ pub(crate) fn run(context: &Context, args: &CatalogArgs) {
         table.row([
             (manifest.id.clone(), Tone::Strong),
             (transport(manifest).to_owned(), Tone::Plain),
-            (asked.join(", "), Tone::Plain),
+            (variables.join(", "), Tone::Plain),
             (manifest.description.clone(), Tone::Faint),
         ]);
     }

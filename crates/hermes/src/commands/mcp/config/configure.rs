@@ -53,8 +53,8 @@ pub(crate) fn run(context: &Context, args: &ConfigureArgs) -> Result<(), Failure
 fn find_named(all: &[OfferedTool<'_>], names: &[String]) -> Result<Vec<usize>, Failure> {
     let mut chosen = Vec::new();
     for name in names {
-        let place = all.iter().position(|tool| tool.tool.name.as_str() == name);
-        chosen.push(place.ok_or_else(|| {
+        let position = all.iter().position(|tool| tool.tool.name.as_str() == name);
+        chosen.push(position.ok_or_else(|| {
             let known: Vec<&str> = all.iter().map(|tool| tool.tool.name.as_str()).collect();
             Failure::new(FailureKind::NotFound, format!("it has no tool `{name}`"))
                 .hint(format!("it has: {}", known.join(", ")))

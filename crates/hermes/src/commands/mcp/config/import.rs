@@ -95,14 +95,14 @@ fn find_files(context: &Context, args: &ImportArgs) -> Result<Vec<SourceFile>, F
     let mut files = import::find_source_files(&environment);
     files.retain(|file| source.is_none_or(|source| file.source == source));
     if files.is_empty() {
-        let looked_at = match source {
+        let searched_paths = match source {
             Some(source) => source.standard_paths(&environment),
             None => Vec::new(),
         };
         let who = source.map_or("any program known here", ImportSource::title);
         let mut failure = Failure::failed(format!("no file of {who} was found"));
-        for place in looked_at {
-            failure = failure.hint(format!("looked at {}", place.display()));
+        for path in searched_paths {
+            failure = failure.hint(format!("looked at {}", path.display()));
         }
         return Err(failure.hint("`--file` names a file elsewhere"));
     }

@@ -96,20 +96,20 @@ pub(crate) fn add_server(
     let written = settings;
     let mut settings = with_server(written, &server, &mut warnings)?;
     let mut state = options.state;
-    let mut asked = probe(context, &settings, &name, options.probe);
-    if let Err(unanswered) = &asked
+    let mut probed = probe(context, &settings, &name, options.probe);
+    if let Err(unanswered) = &probed
         && agrees_to_log_in(questions, unanswered)?
     {
         server.entry["auth"] = "oauth".into();
         settings = with_server(written, &server, &mut Vec::new())?;
     }
-    if let Err(unanswered) = &asked
+    if let Err(unanswered) = &probed
         && wants_login(&settings, &name, unanswered)
         && questions.can_ask()
     {
-        asked = probe_logged_in(context, &settings, &name, options.probe);
+        probed = probe_logged_in(context, &settings, &name, options.probe);
     }
-    let offer = match asked {
+    let offer = match probed {
         Ok(offer) => offer,
         Err(unanswered) if wants_login(&settings, &name, &unanswered) => {
             warnings.push(format!(

@@ -101,12 +101,12 @@ pub(in crate::commands) fn summarize_checks(
 ) -> Result<DoctorSummary, Failure> {
     let checks = run_checks(context, probe)?;
     let first = |level| {
-        let mut found = checks
+        let mut matching = checks
             .iter()
             .filter(|check| check.level == level && check.server.is_some());
-        let first = found.next()?;
+        let first = matching.next()?;
         let server = first.server.as_ref()?;
-        let others = match found.count() {
+        let others = match matching.count() {
             0 => String::new(),
             others => format!(" (and {others} more)"),
         };

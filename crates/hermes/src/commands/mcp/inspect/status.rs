@@ -71,7 +71,7 @@ pub(crate) fn overview(context: &Context) -> Result<(), Failure> {
 /// How many servers the running processes of this home have ready; none if there is no such process.
 pub(in crate::commands) fn count_ready_servers(context: &Context) -> Option<usize> {
     let replies = control::query_processes(&context.home, &ControlRequest::Status, STATUS_TIMEOUT);
-    let told = replies
+    let statuses = replies
         .into_iter()
         .filter_map(|reply| match reply.response {
             ControlResponse::Status { servers } => Some(servers),
@@ -83,16 +83,16 @@ pub(in crate::commands) fn count_ready_servers(context: &Context) -> Option<usiz
             .filter(|server| server.status == LinkStatus::Ready);
         ready.count()
     };
-    told.map(ready).max()
+    statuses.map(ready).max()
 }
 
 fn query_status(context: &Context) -> Result<StatusReport, Failure> {
     let mut processes = Vec::new();
     let mut servers: Vec<ServerStatus> = Vec::new();
     for reply in control::query_processes(&context.home, &ControlRequest::Status, STATUS_TIMEOUT) {
-        if let ControlResponse::Status { servers: told } = reply.response {
+        if let ControlResponse::Status { servers: reported } = reply.response {
             processes.push(reply.pid);
-            for server in told {
+            for server in reported {
                 // With several processes the first one counts.
                 if !servers.iter().any(|known| known.name == server.name) {
                     servers.push(server);

@@ -64,9 +64,9 @@ impl TerminalLoginUi {
     ) -> Option<T> {
         let stop = CancellationToken::new();
         let _stopper = stop.clone().drop_guard();
-        let asked =
+        let outcome =
             tokio::task::spawn_blocking(move || question::with_cancellation(stop, question)).await;
-        match asked {
+        match outcome {
             Ok(Ok(answer)) => Some(answer),
             Ok(Err(failure)) => {
                 if failure.kind == FailureKind::Interrupted {
@@ -124,10 +124,10 @@ impl LoginUi for TerminalLoginUi {
                 return std::future::pending().await;
             }
             loop {
-                let asked = self
+                let line = self
                     .prompt(|| Questions::new(false).text("Address", None, ""))
                     .await;
-                let Some(line) = asked else {
+                let Some(line) = line else {
                     return Err(OAuthError::Cancelled);
                 };
                 if !line.trim().is_empty() {

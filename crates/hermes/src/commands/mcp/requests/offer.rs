@@ -92,15 +92,15 @@ pub(crate) async fn ask_by(
         .filter(|(_, offer)| offer.is_none())
         .map(|(name, _)| *name)
         .collect();
-    let asked = if unknown.is_empty() {
+    let queried = if unknown.is_empty() {
         Vec::new()
     } else {
         query_servers(context, settings, &unknown).await?
     };
-    let mut asked = asked.into_iter();
+    let mut queried = queried.into_iter();
     let offers = known.into_iter();
     Ok(offers
-        .filter_map(|offer| offer.map(Ok).or_else(|| asked.next()))
+        .filter_map(|offer| offer.map(Ok).or_else(|| queried.next()))
         .collect())
 }
 

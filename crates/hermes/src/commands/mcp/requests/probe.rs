@@ -264,8 +264,8 @@ pub(crate) fn find_entry<'a>(
     settings: &'a Settings,
     name: &str,
 ) -> Result<&'a ServerEntry, Failure> {
-    let found = settings.server(name);
-    found.ok_or_else(|| no_such_server(settings, name))
+    let entry = settings.server(name);
+    entry.ok_or_else(|| no_such_server(settings, name))
 }
 
 /// The server is not in the configuration, and if nothing is, it may be the built-in one all the same.

@@ -143,19 +143,19 @@ fn request_lists(
         context.output.note(probe::NOTHING_CONFIGURED);
     }
     context.block_on(async {
-        let asked = names.iter().map(async |server| {
+        let requests = names.iter().map(async |server| {
             let wanted = RoutedRequest {
                 server,
                 request: request.clone(),
                 timeout: None,
             };
-            let asked = call::send_request(context, settings, wanted, by).await;
-            asked.and_then(|report| match report {
+            let outcome = call::send_request(context, settings, wanted, by).await;
+            outcome.and_then(|report| match report {
                 RequestOutcome::Answered { members, .. } => Ok(members),
                 report => Err(Failure::failed(report.text()).about(server.clone())),
             })
         });
-        let lists = futures::future::join_all(asked).await;
+        let lists = futures::future::join_all(requests).await;
         Ok(std::iter::zip(names.clone(), lists).collect())
     })
 }

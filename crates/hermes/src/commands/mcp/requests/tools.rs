@@ -217,13 +217,13 @@ fn gather_offers(
     settings: &Settings,
     by: RequestRoute,
 ) -> Result<(Vec<ServerOffer>, ServerFailures), Failure> {
-    let is_asked = |entry: &ServerEntry| {
+    let is_queried = |entry: &ServerEntry| {
         let server = entry.server.as_ref();
         server.is_ok_and(|server| server.enabled && !server.lazy && !context.is_safe_mode())
     };
-    let (asked, others): (Vec<&ServerEntry>, Vec<&ServerEntry>) =
-        settings.servers.iter().partition(|entry| is_asked(entry));
-    let names: Vec<&ServerName> = asked.iter().map(|entry| &entry.name).collect();
+    let (queried, others): (Vec<&ServerEntry>, Vec<&ServerEntry>) =
+        settings.servers.iter().partition(|entry| is_queried(entry));
+    let names: Vec<&ServerName> = queried.iter().map(|entry| &entry.name).collect();
     let answers = context.block_on(offer::ask_by(context, settings, &names, by))?;
     let mut outcomes: Vec<(&ServerName, Result<ServerOffer, Failure>)> =
         std::iter::zip(names, answers)
@@ -238,8 +238,8 @@ fn gather_offers(
             outcome => outcomes.push((&entry.name, outcome)),
         }
     }
-    let place = |name: &ServerName| settings.servers.iter().position(|e| e.name == *name);
-    outcomes.sort_by_key(|(name, _)| place(name));
+    let position = |name: &ServerName| settings.servers.iter().position(|e| e.name == *name);
+    outcomes.sort_by_key(|(name, _)| position(name));
     let mut offers = Vec::new();
     let mut failures = Vec::new();
     for (name, outcome) in outcomes {

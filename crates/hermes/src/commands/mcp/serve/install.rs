@@ -15,8 +15,8 @@ const SERVER_NAME: &str = "hermes";
 pub(super) fn run(context: &Context, args: &ServeArgs, client: &str) -> Result<(), Failure> {
     let source = ImportSource::parse(client);
     let environment = import::search_directories()?;
-    let place = source.and_then(|source| Some((source, source.user_file(&environment)?)));
-    let Some((source, path)) = place else {
+    let client_file = source.and_then(|source| Some((source, source.user_file(&environment)?)));
+    let Some((source, path)) = client_file else {
         return Err(Failure::usage(format!("nothing is written for `{client}`")));
     };
     let entry = build_entry(context, args, source)?;

@@ -106,8 +106,8 @@ fn check_server(home: &Home, name: &ServerName, stdio: &StdioSettings) -> Vec<Ch
         .find(|(program, _)| *program == stdio.command.trim())
         .filter(|_| checks[0].level == CheckLevel::Ok);
     if let Some((program, needed)) = needed {
-        let found = environment::find_program(needed, &environment, home.path());
-        checks.extend(found.err().map(|error| {
+        let lookup = environment::find_program(needed, &environment, home.path());
+        checks.extend(lookup.err().map(|error| {
             Check::fail(PROGRAM, format!("`{program}` needs `{needed}`: {error}"))
                 .split_advice()
                 .about(name)

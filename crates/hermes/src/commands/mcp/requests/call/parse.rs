@@ -209,18 +209,18 @@ mod tests {
     #[test]
     fn a_tool_is_named_with_a_dot_or_as_registered() {
         let settings = settings();
-        let found = |word: &str| {
+        let parsed = |word: &str| {
             let target = parse_tool_name(&settings, word).unwrap();
             let servers: Vec<String> = target.servers.iter().map(ToString::to_string).collect();
             (servers.join(" "), target.tool)
         };
-        assert_eq!(found("a.b.c"), ("a.b".into(), "c".into()));
-        assert_eq!(found("a.c"), ("a".into(), "c".into()));
+        assert_eq!(parsed("a.b.c"), ("a.b".into(), "c".into()));
+        assert_eq!(parsed("a.c"), ("a".into(), "c".into()));
         for word in ["mcp_my_api_list", "mcp__my_api__list"] {
-            assert_eq!(found(word).1, word);
+            assert_eq!(parsed(word).1, word);
         }
-        assert_eq!(found("mcp_my_api_list").0, "my-api my");
-        assert_eq!(found("mcp__my_api__list").0, "my-api");
+        assert_eq!(parsed("mcp_my_api_list").0, "my-api my");
+        assert_eq!(parsed("mcp__my_api__list").0, "my-api");
         assert_eq!(
             parse_tool_name(&settings, "a").unwrap_err().kind,
             FailureKind::Usage
