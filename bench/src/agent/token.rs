@@ -184,7 +184,7 @@ fn chat_command(programs: &Programs, home: &Path) -> Command {
     command
 }
 
-/// Reads until the token is there, and to the end of what is at hand.
+/// Reads until the token has arrived, and to the end of what is buffered.
 fn read_until_token(stream: &mut impl Read) -> Result<Instant> {
     let mut text = Vec::new();
     let mut bytes = [0; 4096];

@@ -39,7 +39,7 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     hub.stop()
 }
 
-/// Reads and writes, through both doors.
+/// Reads and writes, over REST and MCP.
 fn requests(hub: &HubProcess) -> Result<Vec<Vec<u8>>> {
     let mut requests = Vec::new();
     for number in 0..TENANTS {

@@ -211,7 +211,7 @@ impl JobRunner {
         let missed = job.next_run_at(now);
         let missed = missed.map_or_else(|| "a run".into(), |time| format_time(&time));
         let reason = format!(
-            "{missed} was missed by too much; the next run is at {}",
+            "skipped the run of {missed}, which is too late; the next run is at {}",
             format_time(next)
         );
         let execution = self
@@ -333,7 +333,7 @@ impl JobRunner {
                         })
                         .await;
                     if let Err(error) = renewed {
-                        tracing::warn!(%error, "renewing the claim of a cron job failed");
+                        tracing::warn!(%error, "failed to renew the claim of a cron job");
                     }
                 }
             }
@@ -348,7 +348,7 @@ impl JobRunner {
         match written.await {
             Ok(Ok(path)) => Some(path),
             Ok(Err(error)) => {
-                tracing::warn!(%error, "storing the output of a cron job failed");
+                tracing::warn!(%error, "failed to store the output of a cron job");
                 None
             }
             Err(_) => None,
@@ -365,13 +365,13 @@ impl JobRunner {
             })
             .await;
         if let Err(error) = finished {
-            tracing::warn!(%error, "storing the end of a cron job failed");
+            tracing::warn!(%error, "failed to store the end of a cron job");
         }
     }
 
     fn log_record_error(&self, recorded: Result<(), StoreError>) {
         if let Err(error) = recorded {
-            tracing::warn!(%error, "recording a cron run failed");
+            tracing::warn!(%error, "failed to record a cron run");
         }
     }
 

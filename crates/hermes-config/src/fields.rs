@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
         root
     }
 
-    /// A mapping that is at hand already, under a key of this one.
+    /// A mapping that was already read, under a key of this one.
     pub(crate) fn mapping(&self, key: &str, map: &'a Map<String, Value>) -> Self {
         Self {
             path: self.dotted_key(key),
@@ -107,7 +107,7 @@ impl<'a> Fields<'a> {
         text.map(Cow::into_owned)
     }
 
-    /// A text with `${VAR}` filled in: for everything that is not resolved anew at each connect.
+    /// A text with `${VAR}` filled in: for everything that is not resolved at each connect.
     pub(crate) fn filled_text(&self, key: &str) -> Option<String> {
         let filled = self.fill(&self.text(key)?);
         if filled.contains("${") {

@@ -1,4 +1,4 @@
-//! Where a home is and where things lie in it. Only this module and `variables` read the process environment.
+//! Where a home is and where its files are. Only this module and `variables` read the process environment.
 
 use crate::private_file::create_private_dir;
 use std::{

@@ -235,7 +235,7 @@ pub fn open_lock_file_at(
     Ok(file)
 }
 
-/// Creates a directory for its owner alone, but not what it lies in. An existing one keeps its mode.
+/// Creates a directory for its owner alone, but not its parents. An existing one keeps its mode.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     match DirBuilder::new().mode(PRIVATE_DIRECTORY).create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
@@ -263,8 +263,8 @@ pub fn create_private_dirs(path: &Path, owner: FileOwner) -> io::Result<()> {
     Ok(())
 }
 
-/// Gives what root created to the owner of the directory that it lies in. Files with a second name stay as they are:
-/// that one may lie elsewhere.
+/// Gives what root created to the owner of its directory. Files with a second name stay as they are:
+/// that one may be elsewhere.
 pub fn chown_to_directory_owner(created: impl AsFd, directory: impl AsFd) -> Result<(), Errno> {
     let (own, owner) = (fstat(&created)?, fstat(directory)?);
     let is_directory = FileType::from_raw_mode(own.st_mode) == FileType::Directory;

@@ -37,7 +37,7 @@ impl fmt::Display for SecretLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Keyring => "the system's keyring",
-            Self::File => "a sealed file of the home",
+            Self::File => "an encrypted file of the home",
         })
     }
 }
@@ -68,7 +68,7 @@ pub enum SecretStoreError {
         path: PathBuf,
     },
     /// The file holds no key.
-    #[error("`{}` holds no key: 64 hexadecimal digits are expected; put the right file back", path.display())]
+    #[error("`{}` does not contain a key: 64 hexadecimal digits are expected; put the right file back", path.display())]
     InvalidKeyFile { path: PathBuf },
     /// The value was damaged, moved to another name, or sealed with another key.
     #[error(
@@ -82,7 +82,7 @@ pub enum SecretStoreError {
     #[error("`{}`: {source}", path.display())]
     File { path: PathBuf, source: io::Error },
     /// The system gives no random bytes.
-    #[error("the system did not give random bytes: {0}")]
+    #[error("the system's random generator failed: {0}")]
     Random(#[from] getrandom::Error),
 }
 

@@ -316,7 +316,7 @@ pub enum RootsPolicy {
 pub enum PinTools {
     /// Nothing is compared.
     Off,
-    /// A changed definition is logged and pinned anew.
+    /// A changed definition is logged and pinned again.
     #[default]
     Warn,
     /// A changed tool is withheld until approved.

@@ -149,7 +149,7 @@ pub enum SettingsError {
     Unreadable { path: PathBuf, source: io::Error },
     /// The text is not YAML, or has a key twice.
     #[error(
-        "{}line {line}, column {column}: {reason}; correct that line, nothing of the file is used until then",
+        "{}line {line}, column {column}: {reason}; correct that line; the file is not used until then",
         path.as_ref().map(|path| format!("`{}` ", path.display())).unwrap_or_default()
     )]
     Malformed {

@@ -283,7 +283,7 @@ impl ConversationIndex {
 
 /// Logged only: the index answers with what it has.
 fn log_read_error(error: &StoreError) {
-    tracing::debug!(%error, "reading conversations from the store failed");
+    tracing::debug!(%error, "failed to read conversations from the store");
 }
 
 fn file_stamp(path: &Path) -> Option<FileStamp> {

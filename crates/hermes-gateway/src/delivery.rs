@@ -26,7 +26,8 @@ impl PlatformDelivery {
         }
         if !self.agent.policy().has_feature("messaging") {
             return Err(
-                "the operator's policy does not allow messages; it is stored in the home".into(),
+                "the operator's policy does not allow messages; the message is stored in the home"
+                    .into(),
             );
         }
         let sender = MessageSender::new(self.agent.home(), &settings);

@@ -161,7 +161,7 @@ impl Gateway {
                     self.reload(settings).await;
                 }
             }
-            Err(error) => tracing::warn!(%error, "reading the configuration failed"),
+            Err(error) => tracing::warn!(%error, "failed to read the configuration"),
         }
     }
 

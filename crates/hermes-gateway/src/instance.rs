@@ -204,7 +204,7 @@ impl Instance {
             }
         });
         if let Err(error) = changed {
-            tracing::warn!(%error, "writing the gateway state file failed");
+            tracing::warn!(%error, "failed to write the gateway state file");
         }
     }
 
@@ -220,7 +220,7 @@ impl Instance {
             file.active_agents = 0;
         });
         if let Err(error) = changed {
-            tracing::warn!(%error, "writing the final gateway state failed");
+            tracing::warn!(%error, "failed to write the final gateway state");
         }
         let _ = fs::remove_file(pid_path(&self.home));
     }

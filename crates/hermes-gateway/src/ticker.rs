@@ -61,7 +61,7 @@ async fn start_due_jobs(gateway: &Gateway) {
     let claimed = match gateway.runner().claim_due(&now).await {
         Ok(claimed) => claimed.unwrap_or_default(),
         Err(error) => {
-            tracing::warn!(%error, "claiming due cron jobs failed");
+            tracing::warn!(%error, "failed to claim due cron jobs");
             return;
         }
     };
@@ -77,7 +77,7 @@ async fn start_run(gateway: &Gateway, claimed: ClaimedRun) {
         .runs()
         .start(run_input, RunSource::Cron, input, None);
     if let Err(error) = started.await {
-        tracing::error!(%error, "starting a cron job failed");
+        tracing::error!(%error, "failed to start a cron job");
     }
 }
 
@@ -85,13 +85,13 @@ async fn record_heartbeat(gateway: &Gateway) {
     let home = gateway.home().clone();
     let beaten = tokio::task::spawn_blocking(move || write_heartbeat(&home)).await;
     if let Ok(Err(error)) = beaten {
-        tracing::warn!(%error, "writing the ticker heartbeat failed");
+        tracing::warn!(%error, "failed to write the ticker heartbeat");
     }
 }
 
 async fn prune_runs(gateway: &Gateway) {
     if let Err(error) = gateway.runs().prune().await {
-        tracing::warn!(%error, "pruning old runs failed");
+        tracing::warn!(%error, "failed to prune old runs");
     }
 }
 

@@ -202,7 +202,7 @@ impl Hub {
     pub async fn close(&self) {
         tracing::info!("Hub stopping");
         self.start_draining();
-        // First: a stop that takes too long is often ended by a kill, and is a stop all the same.
+        // First: a stop that takes too long is often ended by a kill, and is still a stop.
         lifecycle::record_stop(self.state(), self.node()).await;
         self.tasks().close();
         let drain_timeout = std::time::Duration::from_secs(self.settings().drain_seconds);

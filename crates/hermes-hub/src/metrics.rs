@@ -17,7 +17,7 @@ const LATENCY_BUCKETS: [f64; 10] = [
 /// Help texts of all metrics. Tests fail for a metric that is missing here.
 const HELP: [(&str, &str); 23] = [
     ("agents", "Agents by state."),
-    ("approvals_pending", "Approvals that wait for a decision."),
+    ("approvals_pending", "Pending approvals."),
     (
         "approvals_total",
         "Approvals that were decided or expired, by state.",
@@ -48,8 +48,11 @@ const HELP: [(&str, &str); 23] = [
     ("failed_starts_total", "Starts of agents that failed."),
     ("mcp_sessions", "MCP sessions in this process."),
     ("request_seconds", "How long calls of operations took."),
-    ("requests_total", "Calls of operations, by way and status."),
-    ("runs", "Runs that are kept, by status."),
+    (
+        "requests_total",
+        "Calls of operations, by interface and status.",
+    ),
+    ("runs", "Stored runs, by status."),
     (
         "runs_ended_total",
         "Runs that ended since the start, by status.",
@@ -57,17 +60,17 @@ const HELP: [(&str, &str); 23] = [
     ("runs_total", "Runs, by status."),
     (
         "tenant_used_bytes",
-        "Bytes that the home of each tenant takes.",
+        "Bytes used by the home of each tenant.",
     ),
     ("tenants", "Tenants by state."),
-    ("used_bytes", "Bytes that homes and shares take."),
+    ("used_bytes", "Bytes used by homes and shares."),
     (
         "wake_seconds",
         "From the start of an agent to its first answer.",
     ),
     (
         "agent_deaths_total",
-        "Agents that ended by themselves, by cause.",
+        "Agents that ended unexpectedly, by cause.",
     ),
 ];
 

@@ -82,7 +82,7 @@ pub enum CallError {
         /// Its last error.
         detail: Option<String>,
     },
-    #[error("server `{server}` wants a login; run `hermes mcp login {server}`")]
+    #[error("server `{server}` needs a login; run `hermes mcp login {server}`")]
     NeedsAuth {
         server: ServerName,
         need: LoginReason,
@@ -119,7 +119,7 @@ pub enum CallError {
     },
     /// The tool is not what it was when it was accepted, under `pin_tools: block`.
     #[error(
-        "tool `{tool}` of server `{server}` is withheld, as its definition has changed; `hermes mcp tools {server} --diff` shows how, `hermes mcp tools {server} --approve {tool}` accepts it"
+        "tool `{tool}` of server `{server}` is withheld, because its definition has changed; `hermes mcp tools {server} --diff` shows how, `hermes mcp tools {server} --approve {tool}` accepts it"
     )]
     Withheld { server: ServerName, tool: ToolName },
     /// The server said that its tools have changed, and did not say how, under `pin_tools: block`.
@@ -128,10 +128,10 @@ pub enum CallError {
     )]
     ToolListStale { server: ServerName },
     /// The server asked back again and again.
-    #[error("the server asked for input more than {MAX_INPUT_ROUNDS} times in one call")]
+    #[error("the server requested input more than {MAX_INPUT_ROUNDS} times in one call")]
     TooManyInputRounds,
     /// An answer of a shape that fits no request.
-    #[error("the server's answer has an unknown shape: {0}")]
+    #[error("the server's reply has an unknown format: {0}")]
     UnexpectedResponse(String),
 }
 
@@ -328,7 +328,7 @@ impl<'a> PendingRequest<'a> {
         match answer {
             Ok(Ok(result)) => Ok(result),
             Ok(Err(ServiceError::TransportClosed)) => {
-                let reason = "the server ended its reply before the answer";
+                let reason = "the server ended its reply before the result";
                 session.activity.health.report_suspicion(|| reason.into());
                 Err(lost_error(session, None, false))
             }
@@ -370,7 +370,7 @@ fn describe_lost(server: &ServerName, detail: Option<&str>) -> String {
         Some(detail) => {
             // Some causes have an empty first half.
             let detail = detail.trim_start_matches([':', ' ']);
-            format!("the call did not get through to `{server}` and back: {detail}")
+            format!("the connection to `{server}` failed during the call: {detail}")
         }
         None => format!("the connection to `{server}` was lost during the call"),
     }

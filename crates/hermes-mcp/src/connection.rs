@@ -119,7 +119,7 @@ pub(crate) struct ConnectionContext {
     pub(crate) resource_subscriptions: Arc<watch::Sender<ResourceSubscriptions>>,
     /// Where the login of the server is kept.
     pub(crate) token_files: TokenFiles,
-    /// What authorizes the requests of the last attempt, where the server wants a login.
+    /// What authorizes the requests of the last attempt, where the server needs a login.
     pub(crate) authorizer: Arc<ArcSwapOption<Authorizer>>,
 }
 
@@ -360,7 +360,7 @@ impl ConnectionContext {
         delay
     }
 
-    /// Publishes the failure of an attempt that nobody had planned; the planned one comes all the same.
+    /// Publishes the failure of an attempt that was not planned; the planned one still follows.
     fn keep_scheduled_retry(&self, pause: Duration, reason: String) -> Duration {
         let status = match self.link.borrow().status {
             LinkStatus::Parked => LinkStatus::Parked,
@@ -451,7 +451,7 @@ impl ConnectionContext {
         let (text, advice) = match server.auth {
             // What is said then is in our words already.
             Some(Auth::OAuth) => {
-                let reason = challenge.unwrap_or("the server wants a login");
+                let reason = challenge.unwrap_or("the server needs a login");
                 (reason.to_owned(), LoginAdvice::LogIn(name))
             }
             None => {
@@ -463,7 +463,7 @@ impl ConnectionContext {
                     (format!("{what}{detail}"), advice)
                 } else {
                     let advice = LoginAdvice::LogInOrSetHeaders(name);
-                    (format!("the server wants a login{detail}"), advice)
+                    (format!("the server needs a login{detail}"), advice)
                 }
             }
         };

@@ -147,7 +147,7 @@ impl ControlSocket {
                         });
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "accepting a control connection failed");
+                        tracing::warn!(%error, "failed to accept a control connection");
                         tokio::time::sleep(Duration::from_secs(1)).await;
                     }
                 },
@@ -337,7 +337,7 @@ fn short_directory() -> io::Result<PathBuf> {
     let metadata = std::fs::metadata(&directory)?;
     if std::os::unix::fs::MetadataExt::uid(&metadata) != user {
         return Err(io::Error::other(format!(
-            "{} belongs to somebody else",
+            "{} belongs to another user",
             directory.display()
         )));
     }

@@ -39,10 +39,10 @@ impl Principal {
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// The first message was not one a server can begin with.
-    #[error("the client did not open the connection as MCP asks: {0}")]
+    #[error("the client did not open the connection as MCP requires: {0}")]
     Initialize(#[source] Box<ServerInitializeError>),
     #[error("the server failed: {0}")]
     Task(#[from] tokio::task::JoinError),
-    #[error("the server cannot go on: {0}")]
+    #[error("the server cannot continue: {0}")]
     Socket(#[from] std::io::Error),
 }

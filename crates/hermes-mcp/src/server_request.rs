@@ -109,7 +109,7 @@ pub trait ServerRequestHandler: Send + Sync + 'static {
     fn roots(&self, origin: RequestOrigin) -> BoxFuture<'_, Vec<Root>>;
 }
 
-/// Declares no capability: for commands that have neither a model nor a person at hand.
+/// Declares no capability: for commands that have neither a model nor a person.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct NoHandler;
 

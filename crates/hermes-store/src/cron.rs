@@ -41,7 +41,7 @@ pub fn time_zone(settings: &Settings) -> TimeZone {
     match name.map(TimeZone::get) {
         Some(Ok(zone)) => zone,
         Some(Err(error)) => {
-            tracing::warn!(%error, "unknown `timezone`, using the system's");
+            tracing::warn!(%error, "unknown `timezone`; using the system's");
             TimeZone::system()
         }
         None => TimeZone::system(),

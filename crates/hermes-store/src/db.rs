@@ -396,7 +396,7 @@ pub(crate) async fn use_write_ahead_log(
             Ok(mode) if mode.eq_ignore_ascii_case("wal") => return Ok(()),
             Ok(_) | Err(_) => {
                 tracing::warn!(
-                    "write-ahead log not supported on this file system, using a rollback journal"
+                    "write-ahead log not supported on this file system; using a rollback journal"
                 );
                 return Ok(());
             }

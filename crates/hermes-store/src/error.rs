@@ -79,7 +79,7 @@ pub enum StoreError {
         id: MessageId,
     },
     /// The session has no turn left that could be taken back.
-    #[error("session `{id}` has nothing to take back")]
+    #[error("session `{id}` has nothing to undo")]
     NothingToRewind { id: SessionId },
     #[error(transparent)]
     BadSessionId(#[from] BadSessionId),

@@ -2,7 +2,7 @@
 //! cron jobs and skills.
 //!
 //! `state.db` and the JSON files are shared with Hermes Agent 0.19, which may use the same home in turn: names,
-//! types and meanings are its own. What it has no place for lies in `runtime.db`. Every database is opened in `db`;
+//! types and meanings are its own. What it has no place for is in `runtime.db`. Every database is opened in `db`;
 //! every path comes from a [`Home`](hermes_config::Home) that the caller passes in.
 //!
 //! Databases are asynchronous. The small files (`mirror`, `cron`, `skills`) are plain blocking reads and writes.

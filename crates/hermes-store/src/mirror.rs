@@ -98,7 +98,7 @@ pub fn read_sessions_json(home: &Home) -> Result<Vec<(SessionKey, Value)>, Store
     })?;
     let Some(Value::Object(map)) = text.as_deref().and_then(crate::json::parse_json) else {
         if text.is_some() {
-            tracing::warn!(path = %path.display(), "ignoring file that is not a JSON object");
+            tracing::warn!(path = %path.display(), "ignored a file that is not a JSON object");
         }
         return Ok(Vec::new());
     };

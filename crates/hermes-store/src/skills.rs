@@ -203,7 +203,7 @@ impl SkillWalk<'_> {
     fn read(&self, directory: &Path) -> Option<Skill> {
         let text = fs::read_to_string(directory.join("SKILL.md"))
             .inspect_err(
-                |error| tracing::warn!(directory = %directory.display(), %error, "cannot read skill"),
+                |error| tracing::warn!(directory = %directory.display(), %error, "failed to read a skill"),
             )
             .ok()?;
         let below = directory.strip_prefix(self.root).ok()?;

@@ -23,7 +23,7 @@ use connection::{HangUp, HttpListener};
 use front::HttpFront;
 pub use log::HttpRequest;
 
-/// Stands before a server and answers in its place: strangers, and paths that are not MCP.
+/// Replies before the server does: to requests without a token, and to paths that are not MCP.
 pub(crate) trait RequestGate: Send + Sync {
     /// The response, or nothing to let the request through.
     fn answer<'r>(&'r self, request: &'r HttpRequest) -> BoxFuture<'r, Option<Response>>;

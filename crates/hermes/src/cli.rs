@@ -65,16 +65,19 @@ pub(crate) use unknown::{UnknownCommand, interpret_unknown};
     name = "hermes",
     version,
     propagate_version = true,
-    after_help = "Without a command, `hermes` is `hermes chat`; its options may come before or after the \
-                  command. A question in quotes is asked: hermes \"What time is it in Bern?\"\nTo start with servers, `hermes up` writes a configuration if there is none, connects every MCP \
-                  server and shows their tools.\nThe home is $HERMES_HOME, else ~/.hermes."
+    after_help = "\
+`hermes` alone is `hermes chat`. Chat options may come before or after the command. A question in quotes is sent to \
+the agent: hermes \"What time is it in Bern?\"
+To start with servers: `hermes up` writes a configuration if there is none, connects every MCP server and shows their \
+tools.
+The home is $HERMES_HOME, else ~/.hermes."
 )]
 pub struct Cli {
     /// Use the profile NAME: the home `profiles/NAME` below the usual one.
     #[arg(short, long, global = true, value_name = "NAME")]
     pub(crate) profile: Option<String>,
 
-    /// Start no MCP servers; `chat` also ignores config.yaml and your own instructions (also:
+    /// Do not start MCP servers; `chat` also ignores config.yaml and your own instructions (also:
     /// HERMES_SAFE_MODE=1).
     #[arg(long, global = true)]
     pub(crate) safe_mode: bool,
@@ -158,7 +161,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Channels(Deferred<SubcommandArgs<ChannelsCommand>>),
     /// Scheduled jobs, once or repeating.
     Cron(Deferred<SubcommandArgs<CronCommand>>),
-    /// Instructions the agent has for certain kinds of work.
+    /// Skills: instructions for certain kinds of work.
     Skills(Deferred<SubcommandArgs<SkillsCommand>>),
     /// Secrets that the configuration refers to by name.
     Secret(Deferred<SubcommandArgs<SecretCommand>>),
@@ -182,7 +185,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Version,
     /// Print a completion script for a shell.
     #[command(after_help = "\
-Names of servers, tools, sessions, jobs, profiles and tenants are completed as they are at that moment.
+Names of servers, tools, sessions, jobs, profiles and tenants are looked up when you press Tab.
 
 Examples:
   hermes completions bash > ~/.local/share/bash-completion/completions/hermes
@@ -196,7 +199,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct UpArgs {
-    /// Stop when every server is ready or has failed, instead of at Ctrl-C. No Hub is run.
+    /// Stop when every server is ready or has failed, instead of at Ctrl-C. Does not run a Hub.
     #[arg(long)]
     pub(crate) once: bool,
     /// The port of the Hub on 127.0.0.1 (default: 7878); 0 takes any free port.

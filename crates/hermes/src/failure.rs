@@ -13,7 +13,7 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     pub(crate) server: Option<ServerName>,
     pub(crate) hints: Vec<String>,
-    /// What was found out all the same; stands beside `error` in `--json` output.
+    /// What is known in spite of the failure; a member beside `error` in `--json` output.
     pub(crate) findings: Vec<(&'static str, Value)>,
     /// A line for programs that ends what is printed.
     pub(crate) last_line: Option<Box<str>>,
@@ -138,7 +138,7 @@ impl Failure {
         self
     }
 
-    /// Adds what was found out all the same.
+    /// Adds what is known in spite of the failure.
     pub(crate) fn finding(mut self, key: &'static str, value: Value) -> Self {
         self.findings.push((key, value));
         self

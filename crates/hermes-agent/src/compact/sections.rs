@@ -13,7 +13,7 @@ use crate::message::{Content, Message};
 const MAX_RESULT_CHARS: usize = 600;
 const SHORTENED_CHARS: usize = 400;
 /// Replaces a result that was removed.
-const DROPPED_RESULT: &str = "[this result was taken out to save space]";
+const DROPPED_RESULT: &str = "[this result was removed to save space]";
 
 /// A conversation with the original index of each message.
 pub(super) struct Sections {

@@ -82,7 +82,7 @@ impl SummaryRequest {
     /// The message that replaces the middle.
     pub(super) fn message(&self, summary: &str) -> Message {
         let mut text = format!(
-            "{SUMMARY_MARKER}\nThe messages that were here are gone; this is what they came to. It is for reference, not a new \
+            "{SUMMARY_MARKER}\nThe earlier messages were removed; this is their summary. It is for reference, not a new \
              request.\n\n{summary}"
         );
         if let Some(words) = &self.last_user_request {
@@ -146,7 +146,7 @@ fn format_message(message: &Message) -> String {
     let text = truncate(&message.content().text(), MAX_MESSAGE_CHARS);
     match message {
         Message::System { .. } => format!("SYSTEM: {text}"),
-        _ if is_summary(message) => format!("EARLIER SUMMARY, to be carried on: {text}"),
+        _ if is_summary(message) => format!("EARLIER SUMMARY, to be continued: {text}"),
         Message::User { .. } => format!("USER: {text}"),
         Message::Tool(result) => {
             format!(

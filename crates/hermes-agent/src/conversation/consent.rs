@@ -43,7 +43,7 @@ pub(super) fn build_approvals(
         .with_judge(Arc::new(ModelJudge::new(Arc::new(judge), timeout)))
         .on_always(move |rules| {
             if let Err(error) = add_to_allowlist(&home, rules) {
-                tracing::warn!(%error, "writing an always-allowed command into the configuration failed");
+                tracing::warn!(%error, "failed to write an always-allowed command to the configuration");
             }
         })
 }

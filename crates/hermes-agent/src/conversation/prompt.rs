@@ -67,7 +67,7 @@ impl PromptContext<'_> {
     }
 
     fn environment_section(&self, now: &Zoned) -> String {
-        let mut text = format!("# Surroundings\n{}", self.setup.platform_note);
+        let mut text = format!("# Environment\n{}", self.setup.platform_note);
         let _ = write!(
             text,
             "\nThe conversation began on {} ({}).\nWorking directory: {}\nSystem: {}",
@@ -118,7 +118,7 @@ fn memories_section(home: &Home) -> Option<String> {
     let memories = match Memories::load(home) {
         Ok(memories) => memories,
         Err(error) => {
-            tracing::warn!(%error, "reading memories failed");
+            tracing::warn!(%error, "failed to read memories");
             return None;
         }
     };

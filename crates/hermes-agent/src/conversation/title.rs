@@ -45,7 +45,7 @@ impl TitleWriter {
             tokio::select! {
                 () = stop.cancelled() => {}
                 outcome = written => if let Err(error) = outcome {
-                    tracing::info!(%session, error, "session title could not be generated");
+                    tracing::info!(%session, error, "failed to generate a session title");
                 }
             }
         });

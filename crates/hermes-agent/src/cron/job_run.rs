@@ -40,9 +40,9 @@ const PLATFORM: &str = "cron";
 /// Among a job's toolsets: no MCP servers.
 const NO_MCP: &str = "no_mcp";
 
-const PLATFORM_NOTE: &str = "You carry out a cron job. Nobody reads along and nobody can answer you: decide what is unclear \
-    yourself. Your last message is the result and is delivered as it is. If there is nothing to tell, answer with exactly \
-    [SILENT].";
+const PLATFORM_NOTE: &str = "You run a cron job. Nobody is present and nobody can answer you: decide what is unclear \
+    yourself. Your last message is the result and is delivered as it is. If there is nothing to report, answer with \
+    exactly [SILENT].";
 
 /// Toolsets that need a person, or would let jobs create jobs.
 const EXCLUDED_TOOLSETS: [&str; 3] = ["cronjob", "messaging", "clarify"];
@@ -121,7 +121,7 @@ impl JobRun<'_> {
         report.session = conversation.is_stored().then(|| id.to_string());
         report.prompt = prompt;
         if let Err(error) = conversation.close(EndReason::CronComplete).await {
-            tracing::warn!(%error, "closing the session of a cron job failed");
+            tracing::warn!(%error, "failed to close the session of a cron job");
         }
         report
     }

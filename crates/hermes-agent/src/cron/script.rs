@@ -79,7 +79,7 @@ pub(super) struct ScriptEnvironment {
     pub(super) guard: Option<Arc<GuardHandle>>,
 }
 
-/// Runs a script and waits for it, unless it writes nothing for longer than `patience`. Dropping the future kills
+/// Runs a script and waits for it, unless it writes nothing for longer than `timeout`. Dropping the future kills
 /// the script and its children.
 pub(super) async fn run_script(
     home: &Home,

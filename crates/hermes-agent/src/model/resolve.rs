@@ -113,7 +113,7 @@ pub enum ResolveError {
     NoModel(Box<NoModel>),
     /// A provider that is neither built in nor configured.
     #[error(
-        "there is no provider `{name}`; known are {}. Others need an entry with `base_url` under `providers` in `config.yaml`",
+        "there is no provider `{name}`; known providers: {}. Others need an entry with `base_url` under `providers` in `config.yaml`",
         known.join(", ")
     )]
     UnknownProvider { name: String, known: Vec<String> },
@@ -131,7 +131,7 @@ pub enum ResolveError {
     },
     /// Neither the provider that a model's name begins with nor OpenRouter has a key.
     #[error(
-        "`{model}` needs a key: set {place} to ask {provider}, or `OPENROUTER_API_KEY` to ask OpenRouter{}",
+        "`{model}` needs a key: set {place} to use {provider}, or `OPENROUTER_API_KEY` to use OpenRouter{}",
         key_hint(Some("NAME"))
     )]
     NoKeyOfEither {

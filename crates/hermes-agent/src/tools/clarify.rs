@@ -39,7 +39,7 @@ impl Tool for ClarifyTool {
         tool_definition(
             "clarify",
             "Asks the user a question and waits for the answer. Use it when a decision is theirs and a wrong guess would \
-             cost much. Not for permission to run commands: that is asked for by itself.",
+             cost much. Do not use it for permission to run commands: approval is requested automatically.",
             json!({
                 "question": {"type": "string", "description": "The question"},
                 "choices": {"type": "array", "items": {"type": "string"}, "description": "Answers to choose from; the user can always answer freely"},
@@ -74,7 +74,7 @@ impl ClarifyTool {
         choices.retain(|choice| !choice.trim().is_empty());
         let Some(questioner) = &self.questioner else {
             return Err(ToolError::new(
-                "nobody can be asked here; decide by yourself and say what you assumed",
+                "no user is present; decide yourself and say what you assumed",
             ));
         };
         let question = Question {
@@ -85,7 +85,7 @@ impl ClarifyTool {
             () = context.cancel.cancelled() => Err(ToolError::new("interrupted before the user answered")),
             answer = questioner.ask_question(question) => match answer {
                 Some(answer) => Ok(ToolOutput::json(&json!({"question": text, "user_response": answer}))),
-                None => Err(ToolError::new("the user did not answer; decide by yourself and say what you assumed")),
+                None => Err(ToolError::new("the user did not answer; decide yourself and say what you assumed")),
             },
         }
     }

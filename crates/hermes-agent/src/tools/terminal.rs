@@ -120,7 +120,7 @@ impl Tool for TerminalTool {
                 "background": {"type": "boolean", "description": "Return at once; the process tool follows it", "default": false},
                 "timeout": {"type": "integer", "description": "Seconds until the command is ended", "default": self.settings.timeout.as_secs(), "minimum": 1},
                 "workdir": {"type": "string", "description": "The directory to run in"},
-                "pty": {"type": "boolean", "description": "Give it a terminal, for programs that insist on one", "default": false},
+                "pty": {"type": "boolean", "description": "Give it a terminal, for programs that need one", "default": false},
                 "notify_on_complete": {"type": "boolean", "description": "background: tell me when it ends", "default": false},
                 "watch_patterns": {"type": "array", "items": {"type": "string"}, "description": "background: tell me when a line contains one of these texts"},
             }),
@@ -147,17 +147,19 @@ impl Tool for TerminalTool {
 }
 
 impl TerminalTool {
-    /// Tells the model about the sandbox, so that it does not take it for a fault.
+    /// Tells the model about the sandbox, so that it does not mistake a denial for a fault.
     fn sandbox_note(&self) -> &'static str {
         match self.settings.confinement.level() {
             CommandSandbox::Off => "",
             CommandSandbox::Workspace => {
-                " Commands run in a sandbox: they write to the working directory and $TMPDIR alone, read the system's \
-                 programs besides, make no Unix sockets, and end processes of other commands only by the process tool."
+                " Commands run in a sandbox: they can write only to the working directory and $TMPDIR, read the \
+                 system's programs, cannot create Unix sockets, and can end processes of other commands only with the \
+                 process tool."
             }
             CommandSandbox::Strict => {
-                " Commands run in a sandbox without a network: they write to the working directory and $TMPDIR alone, \
-                 read the system's programs besides, and end processes of other commands only by the process tool."
+                " Commands run in a sandbox without a network: they can write only to the working directory and \
+                 $TMPDIR, read the system's programs, and can end processes of other commands only with the process \
+                 tool."
             }
         }
     }

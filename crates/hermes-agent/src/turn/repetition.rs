@@ -57,11 +57,11 @@ impl RepetitionDetector {
         *in_a_row += 1;
         if *same >= SAME_CALL_LIMIT {
             Some(format!(
-                "Note: this very call has failed {same} times. Change the arguments or take another way."
+                "Note: this very call has failed {same} times. Change the arguments or try another approach."
             ))
         } else if *in_a_row >= SAME_TOOL_LIMIT {
             Some(format!(
-                "Note: `{}` has failed {in_a_row} times in a row. Consider another way.",
+                "Note: `{}` has failed {in_a_row} times in a row. Try another approach.",
                 call.name
             ))
         } else {

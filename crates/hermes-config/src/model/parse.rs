@@ -242,7 +242,7 @@ pub(crate) fn parse_compression(root: &Fields) -> CompressionSettings {
     if !section.flag("in_place", true) {
         section.warn(
             "in_place",
-            "has no effect: a conversation stays in its session when it is made shorter; take this line out",
+            "has no effect: a conversation stays in its session when it is made shorter; remove this line",
         );
     }
     CompressionSettings {

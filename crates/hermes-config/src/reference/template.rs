@@ -43,9 +43,9 @@ impl Reference<'_> {
     pub(super) fn unresolved_message(&self, written: &str) -> String {
         match self {
             Self::Variable(name) => format!(
-                "`{written}` stays as written, as `{name}` is not set; set it in the home's `.env`"
+                "`{written}` stays as written, because `{name}` is not set; set it in the home's `.env`"
             ),
-            _ => format!("`{written}` stays as written, as it is not a known reference"),
+            _ => format!("`{written}` stays as written, because it is not a known reference"),
         }
     }
 }

@@ -41,7 +41,7 @@ pub struct OAuthSettings {
     /// and a new one does not cause a reconnect.
     #[serde(skip_serializing)]
     pub assertion: Option<String>,
-    /// An employer's identity provider, which vouches for its people.
+    /// An employer's identity provider, which identifies its people.
     pub enterprise: Option<EnterpriseSettings>,
     /// Whether access tokens are bound to a key of ours.
     pub dpop: DpopUse,
@@ -80,7 +80,7 @@ pub enum OAuthGrant {
     ClientCredentials,
     /// No person involved: a workload's identity token.
     JwtBearer,
-    /// An employer's identity provider vouches for the person.
+    /// An employer's identity provider identifies the person.
     EnterpriseManaged,
 }
 

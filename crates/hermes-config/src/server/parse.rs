@@ -282,7 +282,7 @@ fn parse_sandbox(fields: &Fields) -> Result<SandboxSettings, ServerEntryError> {
     if !section.is_set("enabled") && section.entries().next().is_some() {
         section.warn(
             "enabled",
-            "is not set, so that the server is not confined; set it to true, or to false to say that this is meant",
+            "is not set, so the server is not confined; set it to true, or to false if that is intended",
         );
     }
     let switch = |key: &'static str| match section.filled(key) {

@@ -22,7 +22,7 @@ pub enum SuspiciousEntry {
     },
     /// A shell that changes how people log in, or what runs by itself.
     #[error(
-        "refused: a shell that touches logins or what starts by itself (`{word}`); let `command` name the server's own program"
+        "refused: a shell that touches logins or start-up files (`{word}`); let `command` name the server's own program"
     )]
     Persistence {
         /// What it touches.

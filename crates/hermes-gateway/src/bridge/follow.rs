@@ -41,7 +41,7 @@ impl LogFollower {
                 Err(EventError::Closed) => return None,
                 // The client does not ask again, so a failed read must be retried.
                 Err(error) => {
-                    tracing::warn!(%error, "reading the event log failed; retrying");
+                    tracing::warn!(%error, "failed to read the event log; retrying");
                     tokio::time::sleep(RETRY_DELAY).await;
                 }
             }

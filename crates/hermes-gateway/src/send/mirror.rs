@@ -23,7 +23,7 @@ pub(super) async fn append_to_session(home: &Home, sending: &MirroredMessage<'_>
     match tokio::time::timeout(MIRROR_TIMEOUT, try_append(home, sending)).await {
         Ok(Ok(is_done)) => is_done,
         Ok(Err(error)) => {
-            tracing::warn!(%error, "adding a sent message to its conversation failed");
+            tracing::warn!(%error, "failed to add a sent message to its conversation");
             false
         }
         Err(_) => {

@@ -89,7 +89,7 @@ fn resolve_name(home: &Home, platform: &str, reference: &str) -> Result<ChatTarg
         reference: reference.to_owned(),
     };
     let directory = ChannelDirectory::load_for_lookup(home).unwrap_or_else(|error| {
-        tracing::warn!(%error, "reading the channel directory failed");
+        tracing::warn!(%error, "failed to read the channel directory");
         ChannelDirectory::default()
     });
     let channel =
@@ -220,7 +220,7 @@ pub(super) async fn known_targets(
     platform: Option<&str>,
 ) -> Result<Vec<SendTarget>, StoreError> {
     let directory = ChannelDirectory::load(home).unwrap_or_else(|error| {
-        tracing::warn!(%error, "reading the channel directory failed");
+        tracing::warn!(%error, "failed to read the channel directory");
         None
     });
     let mut targets = match directory {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Time, vocabulary};
 
 vocabulary! {
-    /// Which door a request came through.
+    /// The interface of a request.
     Via {
         /// `/v1`.
         Rest = "rest",
@@ -16,7 +16,7 @@ vocabulary! {
         Console = "console",
         /// A tenant's agent, on the private routes.
         Agent = "agent",
-        /// The clock.
+        /// The scheduler of cron jobs.
         Cron = "cron",
         /// The Hub itself.
         Hub = "hub",
@@ -24,23 +24,23 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// Whether something was allowed.
+    /// Whether a request was allowed.
     Decision {
-        /// It was.
+        /// It was allowed.
         Allow = "allow",
-        /// It was not.
+        /// It was denied.
         Deny = "deny",
     }
 }
 
 vocabulary! {
-    /// What an entry says of an operation on files, which cannot commit together with it.
+    /// The phase of a file operation, which cannot be in one transaction with its entry.
     AuditPhase {
-        /// It is about to be done.
+        /// Before the operation.
         Intent = "intent",
-        /// It was done, or failed as the status says.
+        /// After the operation, which succeeded or failed.
         Done = "done",
-        /// The Hub ended in between.
+        /// The Hub ended during the operation.
         Interrupted = "interrupted",
     }
 }
@@ -53,40 +53,40 @@ pub struct AuditEntry {
     pub seq: u64,
     /// The node that wrote it.
     pub chain: String,
-    /// When.
+    /// The time of the entry.
     pub time: Time,
-    /// Which token or tenant, or the Hub.
+    /// The token, the tenant or the Hub that caused it.
     pub actor: String,
-    /// Through which door.
+    /// The interface of the request.
     pub via: Via,
-    /// What was done.
+    /// The operation.
     pub action: String,
-    /// Whose.
+    /// The tenant that it concerns.
     pub tenant: Option<String>,
-    /// To what.
+    /// The object that it concerns.
     pub target: Option<String>,
-    /// Which arguments were given.
+    /// The names of the arguments.
     pub arg_names: Vec<String>,
-    /// Of what was written.
+    /// The hash of the written content.
     pub content_sha256: Option<String>,
-    /// Of what was written, in bytes.
+    /// The size of the written content in bytes.
     pub size: Option<u64>,
     /// Whether it was allowed.
     pub decision: Decision,
-    /// As an HTTP status.
+    /// The HTTP status of the reply.
     pub status: u16,
-    /// How long it took.
+    /// The duration in milliseconds.
     pub duration_ms: u64,
     /// The request's id.
     pub request_id: String,
-    /// For operations on files.
+    /// The phase of a file operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<AuditPhase>,
-    /// The entry of the intent that this one settles.
+    /// The entry of the intent that this one completes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<u64>,
-    /// The hash of the entry before, 64 zeros in the first.
+    /// The hash of the previous entry, 64 zeros in the first.
     pub prev_hash: String,
-    /// Of this entry and the hash before.
+    /// The hash of this entry and `prevHash`.
     pub hash: String,
 }

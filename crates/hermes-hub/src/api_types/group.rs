@@ -7,11 +7,11 @@ use super::vocabulary;
 use crate::{GroupId, TenantId};
 
 vocabulary! {
-    /// What a group stands for.
+    /// The kind of a group.
     GroupKind {
-        /// A part of a company.
+        /// A department.
         Department = "department",
-        /// Some who work together.
+        /// A team.
         Team = "team",
     }
 }
@@ -19,9 +19,9 @@ vocabulary! {
 vocabulary! {
     /// What a member may do with the group's files.
     MemberAccess {
-        /// Look.
+        /// Read.
         Read = "read",
-        /// Look and change.
+        /// Read and change.
         Write = "write",
     }
 }
@@ -30,13 +30,13 @@ vocabulary! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
-    /// Its name in routes and paths.
+    /// Its id in routes and paths.
     pub id: GroupId,
-    /// Its name for people.
+    /// Its display name.
     pub display_name: String,
-    /// What it stands for.
+    /// Its kind.
     pub kind: GroupKind,
-    /// Bytes its files may take; 0 means any number.
+    /// The quota of its files in bytes; 0 is unlimited.
     pub quota_bytes: u64,
 }
 
@@ -44,9 +44,9 @@ pub struct Group {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupMember {
-    /// Who.
+    /// The tenant.
     pub tenant_id: TenantId,
-    /// What it may do.
+    /// Its access to the group's files.
     pub access: MemberAccess,
 }
 
@@ -54,16 +54,16 @@ pub struct GroupMember {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Share {
-    /// Whose files.
+    /// The group.
     pub group_id: GroupId,
-    /// The group's name for people.
+    /// The display name of the group.
     pub display_name: String,
-    /// What the group stands for.
+    /// The kind of the group.
     pub kind: GroupKind,
-    /// What the tenant may do.
+    /// The tenant's access.
     pub access: MemberAccess,
-    /// Bytes they take.
+    /// The size of the files in bytes.
     pub used_bytes: u64,
-    /// Bytes they may take; 0 means any number.
+    /// The quota of the files in bytes; 0 is unlimited.
     pub quota_bytes: u64,
 }

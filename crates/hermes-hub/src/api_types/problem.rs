@@ -137,7 +137,7 @@ impl Problem {
 
     /// An internal error. The cause is logged with the request id and not sent to the client.
     pub fn internal(cause: &dyn std::fmt::Display) -> Self {
-        tracing::error!("{cause}");
+        tracing::error!(%cause, "internal error");
         Self::new(
             ProblemCode::Internal,
             "the Hub failed; its log has the reason",

@@ -8,21 +8,21 @@ use super::{Time, vocabulary};
 use crate::{ApprovalId, RunId, TenantId};
 
 vocabulary! {
-    /// Where a run stands.
+    /// The status of a run.
     RunStatus {
-        /// It waits for its turn.
+        /// It is queued.
         Queued = "queued",
         /// The agent works on it.
         Running = "running",
-        /// Somebody has to decide.
+        /// It waits for an approval.
         WaitingForApproval = "waiting_for_approval",
-        /// It was told to stop.
+        /// It is being stopped.
         Stopping = "stopping",
-        /// It ended as wished.
+        /// It has completed.
         Completed = "completed",
-        /// It ended otherwise.
+        /// It has failed.
         Failed = "failed",
-        /// It was stopped.
+        /// It was cancelled.
         Cancelled = "cancelled",
     }
 }
@@ -34,13 +34,13 @@ impl RunStatus {
 }
 
 vocabulary! {
-    /// What caused a run.
+    /// The cause of a run.
     RunTrigger {
         /// A REST request.
         Api = "api",
-        /// The clock, or somebody who did not want to wait for it.
+        /// A cron job.
         Cron = "cron",
-        /// A tool call.
+        /// A tool call over MCP.
         Mcp = "mcp",
         /// Another agent.
         A2a = "a2a",
@@ -48,15 +48,15 @@ vocabulary! {
 }
 
 vocabulary! {
-    /// Where an approval stands.
+    /// The state of an approval.
     ApprovalState {
-        /// Nobody has decided.
+        /// It is pending.
         Pending = "pending",
-        /// Somebody has.
+        /// It was decided.
         Decided = "decided",
-        /// Nobody did in time.
+        /// It timed out.
         Expired = "expired",
-        /// The run ended before.
+        /// The run ended before a decision.
         Void = "void",
     }
 }
@@ -67,15 +67,15 @@ vocabulary! {
 pub struct Run {
     /// Its id.
     pub run_id: RunId,
-    /// Whose agent.
+    /// The tenant.
     pub tenant_id: TenantId,
-    /// Where it stands.
+    /// Its state.
     pub status: RunStatus,
-    /// What caused it.
+    /// Its cause.
     pub trigger: RunTrigger,
-    /// 1, and more after it was cut off and begun anew.
+    /// The number of the attempt: 1, and more after it was interrupted and retried.
     pub attempt: u32,
-    /// When it was asked for.
+    /// When it was requested.
     pub created_at: Time,
     /// When it last changed.
     pub updated_at: Time,
@@ -83,23 +83,23 @@ pub struct Run {
     pub last_event_id: u64,
     /// The answer.
     pub output: Option<String>,
-    /// What the answer took.
+    /// The tokens it used.
     pub usage: Option<RunUsage>,
-    /// Why there is none.
+    /// Why there is no answer.
     pub error: Option<RunError>,
-    /// What the caller wanted kept.
+    /// Values of the caller, stored with the run.
     pub metadata: Map<String, Value>,
 }
 
-/// Tokens a run took.
+/// Tokens that a run used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunUsage {
-    /// Read.
+    /// Input tokens.
     pub input_tokens: u64,
-    /// Written.
+    /// Output tokens.
     pub output_tokens: u64,
-    /// Both.
+    /// All tokens.
     pub total_tokens: u64,
 }
 
@@ -107,9 +107,9 @@ pub struct RunUsage {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunError {
-    /// One word, such as `interrupted`.
+    /// The code, such as `interrupted`.
     pub code: String,
-    /// For people.
+    /// The message.
     pub message: String,
 }
 
@@ -119,43 +119,43 @@ pub struct RunError {
 pub struct RunEvent {
     /// 1, 2, 3 and so on within the run.
     pub id: u64,
-    /// What happened.
+    /// The kind of the event.
     pub event: String,
-    /// In which run.
+    /// The run.
     pub run_id: RunId,
-    /// When.
+    /// The time.
     pub time: Time,
-    /// What belongs to it.
+    /// Further members of the event.
     #[serde(flatten)]
     pub body: Map<String, Value>,
 }
 
-/// Something a run waits for a decision on.
+/// An approval that a run waits for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Approval {
     /// Its id.
     pub approval_id: ApprovalId,
-    /// Whose agent asks.
+    /// The tenant.
     pub tenant_id: TenantId,
-    /// In which run.
+    /// The run.
     pub run_id: RunId,
-    /// Where it stands.
+    /// Its state.
     pub state: ApprovalState,
-    /// What is to be run, without secrets.
+    /// The command or tool, without secrets.
     pub command: String,
-    /// Why it is asked about.
+    /// Why it needs approval.
     pub description: String,
-    /// When it was asked.
+    /// When it was requested.
     pub created_at: Time,
-    /// When it is denied unless somebody decides.
+    /// When it times out.
     pub expires_at: Option<Time>,
     /// `once`, `session`, `always` or `deny`.
     pub choice: Option<String>,
-    /// Which token decided.
+    /// The token that decided.
     pub decided_by: Option<String>,
-    /// When.
+    /// The time.
     pub decided_at: Option<Time>,
-    /// Why.
+    /// The reason of the decision.
     pub reason: Option<String>,
 }

@@ -3,11 +3,11 @@
 use crate::api_types::vocabulary;
 
 vocabulary! {
-    /// A thing a token may do.
+    /// A right of a token.
     Scope {
-        /// Look at tenants.
+        /// Read tenants.
         TenantsRead = "tenants:read",
-        /// Make and change tenants.
+        /// Create and change tenants.
         TenantsWrite = "tenants:write",
         /// Delete and restore tenants.
         TenantsDelete = "tenants:delete",
@@ -23,7 +23,7 @@ vocabulary! {
         RunsApprove = "runs:approve",
         /// Read files of workspaces.
         FilesRead = "files:read",
-        /// See which variables there are.
+        /// List variables.
         EnvRead = "env:read",
         /// Set variables.
         EnvWrite = "env:write",
@@ -35,15 +35,15 @@ vocabulary! {
         SharesRead = "shares:read",
         /// Change shares.
         SharesWrite = "shares:write",
-        /// See groups.
+        /// Read groups.
         GroupsRead = "groups:read",
         /// Change groups.
         GroupsWrite = "groups:write",
-        /// See jobs.
+        /// Read cron jobs.
         CronRead = "cron:read",
-        /// Change jobs.
+        /// Change cron jobs.
         CronWrite = "cron:write",
-        /// Run jobs now.
+        /// Run cron jobs now.
         CronRun = "cron:run",
         /// Read the configuration.
         ConfigRead = "config:read",
@@ -55,21 +55,21 @@ vocabulary! {
         PolicyWrite = "policy:write",
         /// Copy context out of homes.
         SyncRun = "sync:run",
-        /// Delete what was copied and is no longer there.
+        /// Delete copied files that the home no longer has.
         SyncDelete = "sync:delete",
         /// Read the audit log.
         AuditRead = "audit:read",
-        /// Make and revoke tokens, rotate keys.
+        /// Create and revoke tokens, rotate keys.
         TokensAdmin = "tokens:admin",
     }
 }
 
 vocabulary! {
-    /// Many scopes by one name.
+    /// A named set of scopes.
     Role {
-        /// Sees everything, changes nothing.
+        /// Reads everything, changes nothing.
         Viewer = "viewer",
-        /// Runs tenants from day to day.
+        /// Manages tenants.
         Operator = "operator",
         /// May do everything.
         Admin = "admin",

@@ -9,39 +9,39 @@ use super::{MemberAccess, Time, vocabulary};
 use crate::{GroupId, TenantId};
 
 vocabulary! {
-    /// How far a tenant has come.
+    /// The status of a tenant.
     TenantStatus {
-        /// Its home is being made.
+        /// Its home is being created.
         Provisioning = "provisioning",
-        /// It can be used.
+        /// It is ready.
         Ready = "ready",
-        /// It cannot; a condition says why.
+        /// It has failed; a condition says why.
         Failed = "failed",
-        /// It is being stopped.
+        /// It is being deleted.
         Deleting = "deleting",
-        /// Hidden, and restorable for some days.
+        /// It is deleted, and can be restored for some days.
         Deleted = "deleted",
     }
 }
 
 vocabulary! {
-    /// Whether a tenant may do anything.
+    /// The access state of a tenant.
     AccessStatus {
-        /// It may.
+        /// It is active.
         Active = "active",
-        /// No runs, no cron, no changes of shares.
+        /// It has no runs, cron jobs or changes of shares.
         Blocked = "blocked",
     }
 }
 
 vocabulary! {
-    /// Whether a condition holds.
+    /// The status of a condition.
     ConditionStatus {
-        /// It holds.
+        /// It is true.
         True = "True",
-        /// It does not.
+        /// It is false.
         False = "False",
-        /// Nobody knows.
+        /// It is unknown.
         Unknown = "Unknown",
     }
 }
@@ -50,13 +50,13 @@ vocabulary! {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Tenant {
-    /// Its name in routes.
+    /// Its id in routes.
     pub id: TenantId,
-    /// Its name for people.
+    /// Its display name.
     pub display_name: String,
-    /// How far it has come.
+    /// Its status.
     pub status: TenantStatus,
-    /// Whether it may do anything.
+    /// Its access state.
     pub access: TenantAccess,
     /// The preset its defaults come from.
     pub flavor: String,
@@ -68,17 +68,17 @@ pub struct Tenant {
     pub browser: BrowserSettings,
     /// The groups it is a member of.
     pub groups: Vec<GroupMembership>,
-    /// Free texts of the operator.
+    /// Labels of the operator.
     pub labels: BTreeMap<String, String>,
     /// Which keys it has; never their values.
     pub keys: TenantKeys,
-    /// What is known of its state.
+    /// Its conditions.
     pub conditions: Vec<Condition>,
-    /// Counts changes of its settings.
+    /// The number of changes of its settings.
     pub generation: u64,
-    /// The last generation that is in force.
+    /// The last generation that the agent has applied.
     pub observed_generation: u64,
-    /// When it was made.
+    /// When it was created.
     pub created_at: Time,
     /// When it was last changed.
     pub updated_at: Time,
@@ -94,11 +94,11 @@ pub struct AgentSettings {
     pub model: Option<String>,
     /// An IANA zone.
     pub timezone: String,
-    /// Whether the agent starts by itself when there is something to do.
+    /// Whether a run or job starts the agent.
     pub auto_start: bool,
-    /// How long it stays without work before it sleeps.
+    /// Idle seconds before the agent is stopped.
     pub idle_stop_seconds: u64,
-    /// How many runs at once.
+    /// The maximum number of concurrent runs.
     pub max_concurrent_runs: u32,
 }
 
@@ -112,7 +112,7 @@ pub struct StorageSettings {
     pub used_bytes: u64,
     /// Files it may have.
     pub files_quota: u64,
-    /// Whether its home lies outside the data directory and is never removed.
+    /// Whether its home is outside the data directory and is never removed.
     pub linked: bool,
 }
 
@@ -122,9 +122,9 @@ pub struct StorageSettings {
 pub struct BrowserSettings {
     /// Whether it has one.
     pub enabled: bool,
-    /// Which kind.
+    /// The kind.
     pub mode: String,
-    /// How many pages at once.
+    /// The maximum number of open pages.
     pub max_tabs: u32,
 }
 
@@ -134,7 +134,7 @@ pub struct BrowserSettings {
 pub struct GroupMembership {
     /// The group.
     pub id: GroupId,
-    /// What the tenant may do with its files.
+    /// The tenant's access to its files.
     pub access: MemberAccess,
 }
 
@@ -142,7 +142,7 @@ pub struct GroupMembership {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantKeys {
-    /// What its agent presents to the Hub.
+    /// The runtime key of its agent.
     pub runtime_key: RuntimeKeyInfo,
 }
 
@@ -154,43 +154,43 @@ pub struct RuntimeKeyInfo {
     pub present: bool,
     /// Its last four characters.
     pub last4: Option<String>,
-    /// When it was made.
+    /// When it was created.
     pub rotated_at: Option<Time>,
 }
 
-/// One thing that is known of a tenant's state.
+/// A condition of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What, such as `Sandboxed`.
+    /// The type, such as `Sandboxed`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it holds.
+    /// Its status.
     pub status: ConditionStatus,
-    /// One word.
+    /// The reason, as one word.
     pub reason: String,
-    /// For people.
+    /// The message.
     pub message: String,
-    /// Since when.
+    /// When it last changed.
     pub last_transition_time: Time,
 }
 
-/// Whether a tenant may do anything, and who said so.
+/// The access state of a tenant, and who set it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TenantAccess {
-    /// Whether it may.
+    /// The state.
     pub status: AccessStatus,
-    /// For the tenant's users.
+    /// The message for the tenant's users.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// For operators.
+    /// The reason, for operators.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Since when.
+    /// When it last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<Time>,
-    /// Which token.
+    /// The token that set it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub updated_by: Option<String>,
 }
@@ -213,30 +213,30 @@ impl TenantAccess {
 pub struct EnvVariable {
     /// Its name.
     pub name: String,
-    /// That it has a value.
+    /// Whether it has a value.
     pub set: bool,
-    /// The end of its value, where that tells little of it.
+    /// The end of its value, if the value is long enough.
     pub last4: Option<String>,
     /// When it was set.
     pub updated_at: Time,
 }
 
 vocabulary! {
-    /// What an agent is doing.
+    /// The state of an agent.
     AgentPhase {
-        /// Somebody stopped it.
+        /// It was stopped on request.
         Stopped = "stopped",
         /// It is being started.
         Starting = "starting",
-        /// It works.
+        /// It has active runs.
         Running = "running",
-        /// It has nothing to do.
+        /// It runs and has no active run.
         Idle = "idle",
-        /// It had nothing to do and was stopped; work wakes it.
+        /// It was stopped because it was idle; a run or job starts it.
         Sleeping = "sleeping",
         /// It is being stopped.
         Stopping = "stopping",
-        /// It failed too often; somebody has to start it.
+        /// It failed too often and must be started by hand.
         Failed = "failed",
     }
 }
@@ -245,20 +245,20 @@ vocabulary! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentState {
-    /// What it is doing.
+    /// Its state.
     pub state: AgentPhase,
-    /// Since when.
+    /// When the state last changed.
     pub since: Time,
-    /// Its process, where it has its own.
+    /// The id of its process, if it has its own.
     pub pid: Option<u32>,
-    /// The node it belongs to.
+    /// The node it runs on.
     pub node: String,
     /// The Hub's version, which is the agent's too.
     pub version: String,
-    /// How many runs it works on.
+    /// The number of active runs.
     pub active_runs: u32,
-    /// How often it was started again after it had failed.
+    /// How often it was restarted after a failure.
     pub restarts: u32,
-    /// Why it failed last.
+    /// The cause of its last failure.
     pub last_error: Option<String>,
 }

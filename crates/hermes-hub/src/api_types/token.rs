@@ -18,19 +18,19 @@ use crate::{
 pub struct Token {
     /// Its id.
     pub id: TokenId,
-    /// Its name for people.
+    /// Its display name.
     pub name: String,
-    /// A set of scopes that goes by a name.
+    /// Its role, a named set of scopes.
     pub role: Option<Role>,
-    /// Scopes beside those of the role.
+    /// Scopes besides those of the role.
     pub scopes: Vec<Scope>,
-    /// The tenants it sees; all, if absent.
+    /// The tenants it covers; all, if absent.
     pub tenants: Option<Vec<TenantId>>,
-    /// Where it may be used from; anywhere, if empty.
+    /// The networks it may be used from; any, if empty.
     pub cidrs: Vec<Cidr>,
-    /// The end of its secret.
+    /// The last characters of its secret.
     pub last4: String,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: Option<Time>,
     /// When it was last used.
     pub last_used_at: Option<Time>,
@@ -40,7 +40,7 @@ pub struct Token {
 /// it is sent.
 #[derive(Debug, Clone)]
 pub struct MintedToken {
-    /// What is known of it.
+    /// The token without its secret.
     pub token: Token,
     /// `hub_mgmt_` and so on.
     pub secret: Secret<String>,

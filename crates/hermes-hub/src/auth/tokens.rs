@@ -114,7 +114,7 @@ pub enum FirstTokenError {
     File(#[from] io::Error),
     #[error(transparent)]
     State(#[from] StateError),
-    #[error("the system gives no random bytes: {0}")]
+    #[error("the system's random generator failed: {0}")]
     Random(#[from] hermes_config::random::RandomError),
 }
 

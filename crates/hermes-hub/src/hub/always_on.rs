@@ -26,7 +26,7 @@ impl Hub {
             tokio::select! {
                 () = hub.shutdown().cancelled() => {}
                 started = hub.start_always_on_agents() => if let Err(error) = started {
-                    tracing::warn!(%error, "failed to start agents with messaging platforms; start them");
+                    tracing::warn!(%error, "failed to start always-on agents; start them by hand");
                 }
             }
         });

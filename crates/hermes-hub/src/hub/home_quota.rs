@@ -65,7 +65,7 @@ impl Hub {
         }
         let storage = effective_storage(&record, &self.effective_documents());
         let message = format!(
-            "the tenant takes {} bytes in {} files, and may take {} in {}: raise `storage.quotaBytes` or \
+            "the tenant uses {} bytes in {} files, and may use {} in {}: raise `storage.quotaBytes` or \
              `storage.filesQuota`, or remove files from its home",
             record.used.bytes, record.used.files, storage.quota_bytes, storage.files_quota
         );

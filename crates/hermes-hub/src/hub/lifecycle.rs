@@ -106,11 +106,11 @@ fn is_finished(what: &str, done: Result<(), StateError>) -> bool {
     match done {
         Ok(()) => true,
         Err(error @ (StateError::Unavailable(_) | StateError::DiskFull(_))) => {
-            tracing::warn!(%error, "{what}: retrying");
+            tracing::warn!(%error, "{what} failed; retrying");
             false
         }
         Err(error) => {
-            tracing::error!(%error, "{what}: giving up");
+            tracing::error!(%error, "{what} failed; giving up");
             true
         }
     }
@@ -125,7 +125,7 @@ pub(super) async fn record_start(state: &dyn State, node: &str) -> Result<Previo
     let name = lifecycle_key(node);
     let before = state.meta(&name).await?;
     if before.as_deref() == Some(RUNNING) {
-        tracing::warn!(node, "the Hub before this one was killed, or crashed");
+        tracing::warn!(node, "previous Hub process was killed or crashed");
         return Ok(PreviousEnd::Crashed);
     }
     state.set_meta(&name, RUNNING).await?;
@@ -135,7 +135,7 @@ pub(super) async fn record_start(state: &dyn State, node: &str) -> Result<Previo
 /// Writes down that this one is being stopped.
 pub(super) async fn record_stop(state: &dyn State, node: &str) {
     if let Err(error) = state.set_meta(&lifecycle_key(node), STOPPED).await {
-        tracing::warn!(%error, "the stop of the Hub is not written down; the next start takes it for a crash");
+        tracing::warn!(%error, "failed to record the shutdown; the next start treats it as a crash");
     }
 }
 

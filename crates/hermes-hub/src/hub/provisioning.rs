@@ -87,7 +87,7 @@ async fn provision_home(hub: &Hub, record: &TenantRecord, starts: bool) -> Resul
                 kind: crate::hub::provisioning::HOME_CONDITION.into(),
                 status: ConditionStatus::False,
                 reason: "not_created".into(),
-                message: "the home could not be made; the Hub's log has the reason".into(),
+                message: "the home could not be created; the Hub's log has the reason".into(),
                 last_transition_time: Time::now(),
             }],
         },
@@ -170,7 +170,7 @@ async fn remove_files(hub: &Hub, record: &TenantRecord) -> Result<(), Problem> {
             tracing::error!(%error, "failed to remove files of a deleted tenant");
             Err(Problem::new(
                 ProblemCode::Unavailable,
-                "the tenant is deleted, but not all of its files could be removed; this is tried again every hour",
+                "the tenant is deleted, but not all of its files could be removed; retrying every hour",
             )
             .with_reason("files_left"))
         }

@@ -171,7 +171,7 @@ impl Hub {
         tenant
     }
 
-    /// Where a tenant's files lie.
+    /// Where a tenant's files are.
     pub fn home(&self, tenant: &TenantRecord) -> Home {
         tenant_home(&self.0.settings.load(), tenant)
     }

@@ -367,7 +367,9 @@ fn encode_reply(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<Stored
     let body = serde_json::to_vec(&StoredReplyBody { etag, body })
         .map_err(|error| Problem::internal(&error))
         .and_then(|document| hub.encrypt_reply(&key.key, &document))
-        .inspect_err(|error| tracing::error!("{error}"))
+        .inspect_err(
+            |error| tracing::error!(%error, "failed to encode a reply for its idempotency key"),
+        )
         .ok()?;
     Some(StoredReply {
         status: reply.status,

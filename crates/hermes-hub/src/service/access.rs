@@ -23,11 +23,11 @@ pub(crate) struct SetAccess {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
-    /// `blocked` stops runs and cron jobs and keeps new ones from starting.
+    /// `blocked` stops runs and cron jobs and refuses new ones.
     status: AccessStatus,
-    /// For the tenant's users.
+    /// The message for the tenant's users.
     message: Option<String>,
-    /// For operators.
+    /// The reason, for operators.
     reason: Option<String>,
 }
 
@@ -73,14 +73,14 @@ pub(crate) async fn set(call: Call, input: SetAccess) -> Result<Reply, Problem> 
     Reply::json(&access)
 }
 
-/// How long the runtime key before lives on.
+/// How long the old runtime key stays valid.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RotateRuntimeKey {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
-    /// Seconds that the key before works beside the new one, 0 to 86400.
+    /// Seconds that the old key stays valid, 0 to 86400.
     grace: Option<u64>,
 }
 

@@ -14,7 +14,7 @@ use crate::{
     storage::state::{AuditOrder, AuditQuery, Page},
 };
 
-/// How entries are sent.
+/// The format of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum AuditFormat {
@@ -24,19 +24,19 @@ pub(crate) enum AuditFormat {
     Ndjson,
 }
 
-/// Which entries.
+/// A filter of entries.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListAudit {
-    /// Of one tenant.
+    /// Only entries of this tenant.
     tenant: Option<TenantId>,
-    /// By one token or tenant.
+    /// Only entries caused by this token or tenant.
     actor: Option<String>,
-    /// Of one operation.
+    /// Only entries of this operation.
     action: Option<String>,
-    /// Allowed or denied ones.
+    /// Only allowed, or only denied requests.
     decision: Option<Decision>,
-    /// Of one request.
+    /// Only entries of this request.
     request_id: Option<String>,
     /// Not before this time.
     since: Option<Time>,
@@ -124,16 +124,16 @@ fn entry_line(entry: &AuditEntry) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// What a look at all chains gave.
+/// The result of verifying all chains.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AuditCheck {
-    /// Whether every entry is as it was written.
+    /// Whether no entry was changed.
     ok: bool,
     chains: Vec<ChainReport>,
 }
 
-/// What a look at one chain gave.
+/// The result of verifying one chain.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ChainReport {
@@ -141,7 +141,7 @@ pub(crate) struct ChainReport {
     first_seq: u64,
     last_seq: u64,
     entries: u64,
-    /// The first entry that is not as it was written.
+    /// The first entry that was changed.
     first_broken_seq: Option<u64>,
     reason: Option<String>,
 }

@@ -20,7 +20,7 @@ mod fields;
 
 const SHOWN_EXECUTIONS: u32 = 10;
 
-/// A job as the agent keeps it; members it does not know are kept, too.
+/// A cron job as the agent stores it; unknown members are kept.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[schemars(transparent)]
 #[serde(transparent)]
@@ -36,12 +36,12 @@ pub(crate) struct JobList {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct JobReply {
     job: JobRecord,
-    /// What its schedule was understood to mean.
+    /// How its schedule was interpreted.
     #[serde(skip_serializing_if = "Option::is_none")]
     understood: Option<ScheduleSummary>,
 }
 
-/// What a schedule means.
+/// The meaning of a schedule.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ScheduleSummary {
     /// In words.
@@ -50,7 +50,7 @@ pub(crate) struct ScheduleSummary {
     next: Vec<String>,
 }
 
-/// A job and what became of it lately.
+/// A job and its last executions.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct JobDetails {
     job: JobRecord,
@@ -58,13 +58,13 @@ pub(crate) struct JobDetails {
     executions: Vec<Execution>,
 }
 
-/// A time at which a job ran, or should have.
+/// An execution of a job, or a due time without one.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Execution {
     run_id: Option<crate::RunId>,
     status: String,
-    /// When it was due; absent if somebody ran it by hand.
+    /// When it was due; absent if it was run by hand.
     due_at: Option<crate::api_types::Time>,
     created_at: crate::api_types::Time,
     updated_at: crate::api_types::Time,
@@ -83,7 +83,7 @@ pub(crate) struct JobRef {
     job_id: JobId,
 }
 
-/// A job to be made.
+/// A job to create.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateJob {
@@ -95,7 +95,7 @@ pub(crate) struct CreateJob {
     job: Map<String, Value>,
 }
 
-/// What to change of a job.
+/// A change of a job.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateJob {
@@ -118,7 +118,7 @@ pub(crate) struct PauseJob {
     tenant_id: TenantId,
     /// The job's id.
     job_id: JobId,
-    /// Why.
+    /// The reason.
     reason: Option<String>,
 }
 
@@ -393,7 +393,7 @@ fn cron_problem(error: CronError) -> Problem {
     match error {
         CronError::NoSuchJob { .. } => Problem::not_found(error.to_string()),
         CronError::Damaged { .. } => {
-            tracing::warn!("{error}");
+            tracing::warn!(%error, "cron job file is damaged");
             Problem::new(
                 ProblemCode::Unavailable,
                 "the tenant's `cron/jobs.json` is damaged; correct it or move it away",

@@ -20,7 +20,7 @@ pub(crate) use specialization::{
     Specialization, get as get_specialization, put as put_specialization,
 };
 
-/// The policy and which version it is.
+/// The policy and its version.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PolicyReply {
@@ -28,7 +28,7 @@ pub(crate) struct PolicyReply {
     policy: Map<String, Value>,
     revision: u64,
     etag: String,
-    /// How many tenants it holds for, after a change.
+    /// How many tenants it applies to, after a change.
     #[serde(skip_serializing_if = "Option::is_none")]
     affected_tenants: Option<u64>,
 }
@@ -80,13 +80,13 @@ pub(crate) async fn put_policy(call: Call, input: PutPolicy) -> Result<Reply, Pr
     policy_reply(&call, Some(document), Some(affected))
 }
 
-/// What to explain.
+/// A question about the policy.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExplainPolicy {
-    /// For which tenant.
+    /// The tenant's id.
     tenant_id: TenantId,
-    /// Which tool.
+    /// The tool.
     tool: String,
 }
 
@@ -112,16 +112,16 @@ pub(crate) async fn explain_policy(call: Call, input: ExplainPolicy) -> Result<R
 pub(crate) struct ImpactReply {
     /// The document in force.
     config: Map<String, Value>,
-    /// What it may hold.
+    /// Its JSON Schema.
     schema: Map<String, Value>,
     revision: u64,
     etag: String,
-    /// Settings that tenants take up only when they start anew.
+    /// Settings that take effect only when an agent is restarted.
     restart_required: Vec<&'static str>,
     /// Which settings a patch has changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed: Option<Vec<String>>,
-    /// Tenants that start anew when they are idle.
+    /// Tenants whose agents are restarted when idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     restart_tenants: Option<Vec<TenantId>>,
 }
@@ -130,7 +130,7 @@ pub(crate) struct ImpactReply {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PatchImpact {
-    /// A merge patch: members to set, `null` to go back to the default.
+    /// A merge patch: members to set, `null` for the default.
     patch: Map<String, Value>,
 }
 
@@ -305,7 +305,7 @@ async fn list_revisions(
     })
 }
 
-/// A revision to go back to.
+/// A revision to restore.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RestoreRevision {

@@ -29,17 +29,17 @@ pub(crate) struct GroupList {
     next_cursor: Option<String>,
 }
 
-/// A group to be made.
+/// A group to create.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CreateGroup {
     /// Its id, which never changes.
     id: GroupId,
-    /// Its name for people.
+    /// Its display name.
     display_name: Option<String>,
-    /// What it stands for; `team` if absent.
+    /// Its kind; `team` if absent.
     kind: Option<GroupKind>,
-    /// Bytes its files may take; 0 or absent means any number.
+    /// The quota of its files in bytes; 0 or absent is unlimited.
     quota_bytes: Option<u64>,
 }
 
@@ -51,28 +51,28 @@ pub(crate) struct GroupRef {
     group_id: GroupId,
 }
 
-/// What to change of a group.
+/// A change of a group.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct UpdateGroup {
     /// The group's id.
     #[serde(rename = "group_id")]
     group_id: GroupId,
-    /// Its name for people.
+    /// Its display name.
     display_name: Option<String>,
-    /// What it stands for.
+    /// Its kind.
     kind: Option<GroupKind>,
-    /// Bytes its files may take; 0 means any number.
+    /// The quota of its files in bytes; 0 is unlimited.
     quota_bytes: Option<u64>,
 }
 
-/// Which group to delete.
+/// A group to delete.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteGroup {
     /// The group's id.
     group_id: GroupId,
-    /// Whether it is deleted although it has members or files.
+    /// Whether to delete it even if it has members or files.
     force: Option<bool>,
 }
 
@@ -189,7 +189,7 @@ pub(crate) struct MemberList {
     next_cursor: Option<String>,
 }
 
-/// A member to be.
+/// A member to add or change.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutMember {
@@ -197,7 +197,7 @@ pub(crate) struct PutMember {
     group_id: GroupId,
     /// The tenant's id.
     member_id: TenantId,
-    /// What it may do with the group's files.
+    /// Its access to the group's files.
     access: MemberAccess,
 }
 

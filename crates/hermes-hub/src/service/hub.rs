@@ -12,7 +12,7 @@ use crate::{
     service::call::{Call, Reply},
 };
 
-/// That it runs.
+/// The health of the Hub.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Health {
     status: &'static str,
@@ -22,7 +22,7 @@ pub(crate) async fn healthz(_: Call, _: NoInput) -> Result<Reply, Problem> {
     Reply::json(&Health { status: "ok" })
 }
 
-/// What is ready.
+/// The readiness of the Hub.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct Readiness {
     status: &'static str,
@@ -58,7 +58,7 @@ fn has_free_space(directory: &Path) -> bool {
         .is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) >= LEAST)
 }
 
-/// What this Hub is and speaks.
+/// The version, protocols and features of the Hub.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct HubVersion {
@@ -100,7 +100,7 @@ pub(crate) struct WhoAmI {
     token_id: TokenId,
     name: String,
     scopes: Vec<Scope>,
-    /// The tenants it sees; all, if absent.
+    /// The tenants it covers; all, if absent.
     tenants: Option<Vec<TenantId>>,
     expires_at: Option<Time>,
 }

@@ -20,7 +20,7 @@ use crate::{
 
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// What to run.
+/// A run to start.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CreateRun {
@@ -33,17 +33,17 @@ pub(crate) struct CreateRun {
     instructions: Option<String>,
     /// The session to continue.
     session_id: Option<String>,
-    /// What was said before.
+    /// Earlier messages.
     conversation_history: Option<Vec<Value>>,
-    /// Kept with the run.
+    /// Values to store with the run.
     metadata: Option<Map<String, Value>>,
-    /// How long it may take.
+    /// The time limit in seconds.
     timeout_seconds: Option<u64>,
-    /// Whether it may begin anew after it was cut off within a tool call.
+    /// Whether to retry it if it is interrupted during a tool call.
     retry_interrupted: Option<bool>,
 }
 
-/// Which runs.
+/// A filter of runs.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListRuns {
@@ -92,7 +92,7 @@ pub(crate) struct WatchRun {
     after: Option<u64>,
 }
 
-/// A run that is told to stop.
+/// A run that is being stopped.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RunStopped {
@@ -100,7 +100,7 @@ pub(crate) struct RunStopped {
     status: RunStatus,
 }
 
-/// A decision on what a run waits for.
+/// A decision on an approval of a run.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DecideRun {
@@ -113,13 +113,13 @@ pub(crate) struct DecideRun {
     choice: String,
     /// Which approval; the oldest if absent.
     approval_id: Option<ApprovalId>,
-    /// All that the run waits for.
+    /// Whether to decide on all pending approvals of the run.
     all: Option<bool>,
-    /// Why.
+    /// The reason, which the agent sees.
     reason: Option<String>,
 }
 
-/// What was decided.
+/// The decision.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct ApprovalList {
     approvals: Vec<Approval>,
@@ -135,7 +135,7 @@ pub(crate) struct ListApprovals {
     cursor: Option<String>,
 }
 
-/// What waits for a decision, oldest first.
+/// Pending approvals, oldest first.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ApprovalInbox {
@@ -151,7 +151,7 @@ pub(crate) struct RespondApproval {
     approval_id: ApprovalId,
     /// `once`, `session`, `always` or `deny`.
     choice: String,
-    /// Why.
+    /// The reason, which the agent sees.
     reason: Option<String>,
 }
 

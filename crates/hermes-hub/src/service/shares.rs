@@ -66,7 +66,7 @@ share_input! {
     }
 }
 share_input! {
-    /// What to search.
+    /// A search.
     Grep {
         /// A regular expression in Go's syntax, matched line by line.
         pattern: String,
@@ -74,14 +74,14 @@ share_input! {
         path: Option<String>,
         /// How many matches at most, 1 to 1000; 100 if absent.
         max: Option<u64>,
-        /// Whether capitals and small letters are the same.
+        /// Whether to ignore case.
         ignore_case: Option<bool>,
     }
 }
 share_input! {
-    /// What to find.
+    /// A search for names.
     FindFiles {
-        /// The directory to begin in; the root if absent.
+        /// The directory to search; the root if absent.
         path: Option<String>,
         /// A pattern with `*`, `?` and `[a-z]`; with `/` it is matched against the whole path. All files if absent.
         name: Option<String>,
@@ -90,20 +90,20 @@ share_input! {
     }
 }
 
-/// How content meets what is there.
+/// How content is written to an existing file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum WriteModeInput {
-    /// It takes its place.
+    /// Replaces the content.
     Overwrite,
-    /// It follows it.
+    /// Is appended to the content.
     Append,
 }
 
 share_input! {
-    /// What to write.
+    /// A file to write.
     WriteFile {
-        /// The file; directories on the way are made.
+        /// The file; missing directories are created.
         path: String,
         /// Its text.
         content: String,
@@ -112,20 +112,20 @@ share_input! {
     }
 }
 share_input! {
-    /// What to move.
+    /// A path to move.
     Move {
-        /// What is moved.
+        /// The present path.
         from: String,
-        /// Where to; nothing may be there.
+        /// The new path, which must not exist.
         to: String,
     }
 }
 share_input! {
-    /// What to remove.
+    /// A path to remove.
     Remove {
         /// The path, relative to the share.
         path: String,
-        /// Needed for directories that are not empty.
+        /// Required for directories that are not empty.
         recursive: Option<bool>,
     }
 }
@@ -296,7 +296,7 @@ async fn run_share_change<T>(
             )),
             // The next change counts again.
             Err(problem) => {
-                tracing::warn!(%group, "a share could not be counted: {problem}");
+                tracing::warn!(%group, %problem, "failed to measure a share");
                 None
             }
         }

@@ -88,7 +88,7 @@ pub(crate) struct SkillFileRef {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
-    /// A path that `list_tenant_skill_files` gave.
+    /// A path that `list_tenant_skill_files` lists.
     path: String,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct SkillFileText {
     etag: String,
 }
 
-/// What to change of a skill.
+/// A change of a skill.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SetSkillState {
@@ -113,7 +113,7 @@ pub(crate) struct SetSkillState {
     skill: String,
     /// Whether it is offered.
     enabled: bool,
-    /// Whether it is kept as it is.
+    /// Whether the agent may not change it.
     pinned: Option<bool>,
 }
 
@@ -228,7 +228,7 @@ fn write_skill_lists(
             ))
             .with_reason("config_damaged");
         }
-        tracing::warn!("a tenant's configuration cannot be read: {error}");
+        tracing::warn!(%error, "failed to read a tenant's configuration");
         Problem::precondition(
             "the tenant's `config.yaml` is a link or not text, and the Hub does not follow links there; put a file in its place",
         )

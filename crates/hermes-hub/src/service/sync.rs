@@ -15,18 +15,18 @@ use crate::{
     },
 };
 
-/// What to copy, and where to.
+/// A copy of a tenant's context.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SyncContext {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
-    /// A directory beneath an allowed root, or relative to the Hub's own one.
+    /// A directory below an allowed root, or relative to the Hub's own one.
     destination: String,
-    /// Whether only the plan is made.
+    /// Whether to only show what would be done.
     dry_run: Option<bool>,
-    /// Whether files go that an earlier copy made and that the home no longer has.
+    /// Whether to delete files that an earlier copy made and that the home no longer has.
     delete: Option<bool>,
 }
 

@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// Which tenants to list.
+/// A filter of tenants.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListTenants {
@@ -44,39 +44,39 @@ pub(crate) struct TenantList {
     next_cursor: Option<String>,
 }
 
-/// A tenant to be made.
+/// A tenant to create.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CreateTenant {
-    /// Its id, which never changes; one is made if absent.
+    /// Its id, which never changes; generated if absent.
     id: Option<TenantId>,
-    /// Its name for people, 1 to 200 characters.
+    /// Its display name, 1 to 200 characters.
     display_name: Option<String>,
-    /// Settings of its agent, where they differ from the flavor's.
+    /// Settings of its agent that differ from the flavor's.
     #[serde(default)]
     #[schemars(with = "Option<AgentOverrides>")]
     agent: Option<Map<String, Value>>,
-    /// Its disk space, where that differs from the flavor's.
+    /// Limits of its disk space that differ from the flavor's.
     #[serde(default)]
     #[schemars(with = "Option<StorageOverrides>")]
     storage: Option<Map<String, Value>>,
-    /// Its browser, where that differs from the flavor's.
+    /// Settings of its browser that differ from the flavor's.
     #[serde(default)]
     #[schemars(with = "Option<BrowserOverrides>")]
     browser: Option<Map<String, Value>>,
     /// The preset of defaults; `standard` if absent.
     flavor: Option<String>,
-    /// The groups it is a member of; takes `groups:write`.
+    /// The groups it is a member of; needs `groups:write`.
     groups: Option<Vec<GroupMembership>>,
-    /// Variables of its environment; they are never shown again. Takes `env:write`.
+    /// Variables of its environment; their values are never shown again. Needs `env:write`.
     env: Option<BTreeMap<String, String>>,
-    /// Free texts.
+    /// Labels.
     labels: Option<BTreeMap<String, String>>,
-    /// Whether its agent is started at once, which takes `agent:write`; if absent, it is where the token may.
+    /// Whether to start its agent at once, which needs `agent:write`; if absent, it is started if the token may do so.
     start: Option<bool>,
 }
 
-/// What to change of a tenant; `null` goes back to the flavor's default.
+/// A change of a tenant; `null` is the flavor's default.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(
@@ -88,29 +88,29 @@ pub(crate) struct UpdateTenant {
     #[serde(rename = "tenant_id")]
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
-    /// Its name for people, 1 to 200 characters.
+    /// Its display name, 1 to 200 characters.
     #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schemars(with = "Option<String>")]
     display_name: Option<Option<String>>,
-    /// Settings of its agent to change. Zone and limits take a token without a list of tenants.
+    /// Settings of its agent to change. Zone and limits need a token without a list of tenants.
     #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schemars(with = "Option<AgentOverrides>")]
     agent: Option<Option<Map<String, Value>>>,
-    /// Limits of its disk space to change; takes a token without a list of tenants.
+    /// Limits of its disk space to change; needs a token without a list of tenants.
     #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schemars(with = "Option<StorageOverrides>")]
     storage: Option<Option<Map<String, Value>>>,
-    /// Settings of its browser to change. Its limit takes a token without a list of tenants.
+    /// Settings of its browser to change. Its limit needs a token without a list of tenants.
     #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schemars(with = "Option<BrowserOverrides>")]
     browser: Option<Option<Map<String, Value>>>,
-    /// Another preset of defaults; takes a token without a list of tenants.
+    /// Another preset of defaults; needs a token without a list of tenants.
     #[serde(default, deserialize_with = "deserialize_nullable")]
     #[schemars(with = "Option<String>")]
     flavor: Option<Option<String>>,
-    /// All the groups it is a member of; takes `groups:write` and a token without a list of tenants.
+    /// All the groups it is a member of; needs `groups:write` and a token without a list of tenants.
     groups: Option<Vec<GroupMembership>>,
-    /// Variables to set, `null` to unset one; they are never shown again. Takes `env:write`.
+    /// Variables to set, `null` to unset one; their values are never shown again. Needs `env:write`.
     env: Option<BTreeMap<String, Option<String>>>,
     /// Labels to set, `null` to remove one, or all of them.
     #[serde(default, deserialize_with = "deserialize_nullable")]
@@ -118,14 +118,14 @@ pub(crate) struct UpdateTenant {
     labels: Option<Option<BTreeMap<String, Option<String>>>>,
 }
 
-/// Which tenant to delete.
+/// A tenant to delete.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeleteTenant {
     /// The tenant's id.
     #[expect(dead_code, reason = "the gate has found the tenant")]
     tenant_id: TenantId,
-    /// Whether it is removed at once and for ever.
+    /// Whether to remove it at once and permanently.
     #[serde(default)]
     purge: Option<bool>,
 }

@@ -39,7 +39,7 @@ pub(crate) struct TokenList {
 pub(crate) struct TokenReply {
     #[serde(flatten)]
     listed: Token,
-    /// The secret, shown this once.
+    /// The secret, shown once.
     token: String,
 }
 
@@ -51,13 +51,13 @@ pub(crate) struct TokenRef {
     token_id: TokenId,
 }
 
-/// A token whose secret is to change.
+/// A token to rotate.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RotateToken {
     /// The token's id.
     token_id: TokenId,
-    /// Seconds that the secret before works beside the new one, 0 to 86400.
+    /// Seconds that the old secret stays valid, 0 to 86400.
     grace: Option<u64>,
 }
 

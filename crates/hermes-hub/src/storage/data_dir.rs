@@ -28,7 +28,7 @@ pub enum DataDirError {
     },
     #[error("`{path}`: {source}")]
     Io { path: String, source: io::Error },
-    #[error("the system gives no random bytes: {0}")]
+    #[error("the system's random generator failed: {0}")]
     Random(#[from] hermes_config::random::RandomError),
 }
 

@@ -62,23 +62,23 @@ impl EncryptionContext {
 #[derive(Debug, thiserror::Error)]
 pub enum EncryptionError {
     #[error(
-        "the secret key `{path}` is missing, and the database has secrets that only it opens; put the file back, or restore a backup made with its key"
+        "the secret key `{path}` is missing, and the database has secrets that only it decrypts; put the file back, or restore a backup made with its key"
     )]
     KeyMissing { path: String },
     #[error(
-        "the secret key `{path}` is not the one that the database's secrets were sealed with; put the right file back"
+        "the secret key `{path}` is not the one that encrypted the database's secrets; put the right file back"
     )]
     WrongKey { path: String },
     #[error(
-        "`{path}` holds no secret key: 64 hexadecimal digits are expected; put the right file back"
+        "`{path}` does not contain a secret key: 64 hexadecimal digits are expected; put the right file back"
     )]
     InvalidKey { path: String },
     #[error("the secret key `{path}`: {source}")]
     File { path: String, source: io::Error },
     /// The value is damaged, or was encrypted for another context or with another key.
-    #[error("a stored secret does not open; set it again")]
+    #[error("a stored secret cannot be decrypted; set it again")]
     Damaged,
-    #[error("the system gives no random bytes: {0}")]
+    #[error("the system's random generator failed: {0}")]
     Random(#[from] hermes_config::random::RandomError),
     #[error(transparent)]
     State(#[from] StateError),

@@ -2,7 +2,7 @@
 //!
 //! Whatever changes something on somebody's behalf takes an audit entry along and commits it in the same transaction,
 //! so that there is neither an effect without its entry nor an entry without its effect. Other nodes may use the same
-//! database: nothing is remembered in the process, but for what [`State::changes_of`] vouches for.
+//! database: nothing is remembered in the process, except what [`State::changes_of`] keeps current.
 
 use async_trait::async_trait;
 

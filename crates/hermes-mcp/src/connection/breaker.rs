@@ -107,7 +107,7 @@ impl CircuitBreaker {
         }
     }
 
-    /// Starts anew, as after a new session.
+    /// Resets it, as after a new session.
     pub fn reset(&self) {
         *self.lock() = Circuit::Closed { failures: 0 };
     }

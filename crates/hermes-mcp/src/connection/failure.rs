@@ -18,7 +18,7 @@ pub(crate) enum ConnectError {
     #[error("{0}")]
     Invalid(String),
     /// A login is needed.
-    #[error("the server wants a login")]
+    #[error("the server needs a login")]
     Auth { challenge: Option<String> },
     #[error("the attempt was cancelled")]
     Cancelled,
@@ -92,7 +92,7 @@ impl AttemptFailure {
                 return ConnectError::Invalid(redact(&error.to_string()));
             }
             Self::Timeout(limit) => format!(
-                "no answer within {} s; a slow starter needs a higher `connect_timeout`",
+                "no answer within {} s; if the server starts slowly, raise `connect_timeout`",
                 limit.as_secs_f32()
             ),
             Self::Open(OpenError::Closed) if last.exit.is_some() => String::new(),
@@ -127,7 +127,7 @@ pub(crate) fn strip_type_names(text: &str) -> String {
     let text = strip_transport_prefix(text);
     let text = match value_start(&text) {
         Some(at) => match text[..at].trim_end_matches([' ', ':', ',', '(']) {
-            "" => "it does not answer as MCP asks for".to_owned(),
+            "" => "it does not answer as MCP requires".to_owned(),
             words => format!("{words} something else"),
         },
         None => text,
@@ -190,7 +190,7 @@ mod tests {
                 "Transport [rmcp::transport::worker::WorkerTransport<X>] error: Connection refused (os error 111)",
                 "Connection refused (os error 111)",
             ),
-            ("Transport(Closed)", "it does not answer as MCP asks for"),
+            ("Transport(Closed)", "it does not answer as MCP requires"),
             ("Method Not Allowed (405)", "Method Not Allowed (405)"),
             ("bad JSON at line 1 {", "bad JSON at line 1 {"),
             ("no answer within 2 s", "no answer within 2 s"),

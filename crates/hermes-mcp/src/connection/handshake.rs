@@ -31,7 +31,7 @@ use crate::{
 /// Why a session could not be opened.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum OpenError {
-    #[error("the server wants a login")]
+    #[error("the server needs a login")]
     Auth { challenge: Option<String> },
     #[error("the server did not answer `server/discover`")]
     NoReply,
@@ -88,7 +88,7 @@ impl OpenError {
 /// How long a probe waits for the first reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ProbeTimeout {
-    /// After this long the server is given up, to be started afresh.
+    /// After this long the server is given up and started again.
     After(Duration),
     /// Only the limit of the whole attempt ends the waiting.
     Never,

@@ -82,7 +82,7 @@ impl std::fmt::Display for LinkError {
     }
 }
 
-/// What a person can do about a server that wants a login.
+/// What a person can do about a server that needs a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LoginAdvice {
     LogIn(ServerName),

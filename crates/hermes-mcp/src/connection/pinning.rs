@@ -27,7 +27,7 @@ impl ConnectionContext {
                 catalog.withheld = changed.map(|tool| tool.name).collect();
             }
             Err(error) => {
-                tracing::warn!(server = %self.name, %error, "reading the pins failed; all tools are withheld");
+                tracing::warn!(server = %self.name, %error, "failed to read the pins; all tools are withheld");
                 let names = catalog.tools.iter().map(|tool| tool.name.clone());
                 catalog.withheld = names.collect();
             }
@@ -58,7 +58,7 @@ impl ConnectionContext {
             // A home that was removed stays so.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => {
-                tracing::warn!(server = %self.name, %error, "pinning tools failed");
+                tracing::warn!(server = %self.name, %error, "failed to pin tools");
             }
             Ok(_) => {}
         }

@@ -311,11 +311,11 @@ impl ConnectionContext {
             }
             Ok(Err(error)) => {
                 let error = self.redact(&error.to_string());
-                tracing::warn!(server = %self.name, error, "refreshing the lists failed");
+                tracing::warn!(server = %self.name, error, "failed to refresh the lists");
                 return None;
             }
             Err(_) => {
-                tracing::warn!(server = %self.name, "refreshing the lists timed out");
+                tracing::warn!(server = %self.name, "list refresh timed out");
                 return None;
             }
         };
@@ -361,7 +361,7 @@ impl ConnectionContext {
             match tokio::task::spawn_blocking(writing).await {
                 Ok(Ok(remembered)) => known.manifest = Some(remembered),
                 Ok(Err(error)) => {
-                    tracing::debug!(server = %self.name, %error, "writing the manifest failed");
+                    tracing::debug!(server = %self.name, %error, "failed to write the manifest");
                 }
                 Err(_) => {}
             }

@@ -224,7 +224,7 @@ impl<T: Transport<RoleClient>> ProbeCandidate<T> {
     /// A server that cannot be written to any more is one that has closed its end, which the next read shows.
     async fn send(&mut self, message: ClientJsonRpcMessage) {
         if let Err(error) = self.transport.send(message).await {
-            tracing::debug!(%error, "sending a probe request failed");
+            tracing::debug!(%error, "failed to send a probe request");
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) async fn follow_changes(
     }
 }
 
-/// One long request names everything of interest. Changes before it is accepted go unheard, so all is listed anew then.
+/// One long request names everything of interest. Changes before it is accepted go unheard, so everything is listed again then.
 async fn listen_stateless(
     session: &McpSession,
     wanted: &mut watch::Receiver<ResourceSubscriptions>,
@@ -70,7 +70,7 @@ async fn listen_stateless(
                 }
             }
             Err(error) => {
-                tracing::debug!(server = %session.server, %error, "subscribing to list changes failed");
+                tracing::debug!(server = %session.server, %error, "failed to subscribe to list changes");
             }
         }
         if began.elapsed() > MAX_RETRY_DELAY {
@@ -137,7 +137,7 @@ async fn subscribe_legacy(
                 .subscribe(SubscribeRequestParams::new(uri.clone()))
                 .await
             {
-                tracing::debug!(server = %session.server, uri, %error, "subscribing to a resource failed");
+                tracing::debug!(server = %session.server, uri, %error, "failed to subscribe to a resource");
             }
         }
         for uri in subscribed.difference(&now) {

@@ -105,7 +105,7 @@ fn elicit_from_client(event_sender: mpsc::Sender<ForwardEvent>) -> ElicitHandler
         let event_sender = event_sender.clone();
         Box::pin(async move {
             let (reply, answer) = oneshot::channel();
-            let gone = || ElicitationError("the caller no longer waits for this call".to_owned());
+            let gone = || ElicitationError("the caller stopped waiting for this call".to_owned());
             let question = ForwardEvent::Elicit(request, reply);
             event_sender.send(question).await.map_err(|_| gone())?;
             answer.await.map_err(|_| gone())

@@ -98,7 +98,7 @@ impl Host {
         Box::pin(async move {
             let Some(handle) = self.handle(&tool.server) else {
                 return CallFailure::Transport(format!(
-                    "server `{}` is not connected any more",
+                    "server `{}` is no longer connected",
                     tool.server
                 ))
                 .into();

@@ -57,7 +57,7 @@ impl AddressPolicy {
             Some(Host::Ipv4(address)) => !is_public(address.into()),
             Some(Host::Ipv6(address)) => !is_public(address.into()),
             Some(Host::Domain(name)) => is_localhost(name),
-            None => return refused("it names no host"),
+            None => return refused("it has no host"),
         };
         match (url.scheme(), self) {
             ("https", Self::Public) if is_near => {

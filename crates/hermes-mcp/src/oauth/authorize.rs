@@ -195,7 +195,7 @@ impl Login {
         let listener = match (settings.redirect_port, registered()) {
             (0, Some(port)) => match CallbackListener::bind(port).await {
                 Ok(listener) => listener,
-                // The client is registered anew for the port that is found.
+                // The client is registered again for the port that is found.
                 Err(_) => CallbackListener::bind(0).await?,
             },
             (port, _) => CallbackListener::bind(port).await?,

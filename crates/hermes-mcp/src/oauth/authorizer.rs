@@ -34,7 +34,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// After a renewal that failed, the old token is used this long before the next one.
 const RENEWAL_RETRY_DELAY: Duration = Duration::from_secs(10);
 
-/// Fills in the settings anew: an identity token in a file is replaced all the time.
+/// Resolves the settings again: an identity token in a file is replaced often.
 pub(crate) type OAuthSource =
     Arc<dyn Fn() -> BoxFuture<'static, Result<OAuthSettings, OAuthError>> + Send + Sync>;
 
@@ -281,7 +281,7 @@ impl Authorizer {
         match occasion {
             RenewalReason::Rejected(_) if renewed.access_token == current.tokens.access_token => {
                 Err(OAuthError::LoginExpired {
-                    reason: "the server does not accept it any more".into(),
+                    reason: "the server no longer accepts it".into(),
                 })
             }
             _ => Ok(()),
@@ -393,7 +393,7 @@ impl Authorizer {
             return;
         }
         if let Err(error) = self.files().store_challenge(challenge) {
-            tracing::warn!(server = %self.login.server, %error, "storing the OAuth challenge failed");
+            tracing::warn!(server = %self.login.server, %error, "failed to store the OAuth challenge");
         }
     }
 

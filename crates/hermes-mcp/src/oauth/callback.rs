@@ -215,7 +215,7 @@ pub(super) fn failure_page(server: &ServerName, reason: &str) -> String {
 pub(super) fn not_found_page() -> String {
     render_page(
         "There is nothing here",
-        "This address waits for the answer to a login.",
+        "This address waits for the reply to a login.",
     )
 }
 

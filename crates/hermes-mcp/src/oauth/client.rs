@@ -350,7 +350,7 @@ impl ClientLookup<'_> {
     }
 
     /// Notes that the authorization server does not know the registered client. Once may be an accident; the second time
-    /// it is put aside, so that the next login registers anew.
+    /// it is put aside, so that the next login registers again.
     pub(super) fn record_rejection(&self, client: &OAuthClient) -> Result<(), OAuthError> {
         let Some(mut kept) = self
             .files

@@ -64,7 +64,7 @@ impl Login {
             metadata.device_authorization_endpoint.as_deref(),
         )?;
         let scope = self.scope(prepared, OAuthGrant::DeviceCode);
-        // Nothing comes back by a browser; a registration wants an address all the same.
+        // Nothing comes back by a browser; a registration needs an address anyway.
         let redirect_uri = format!("http://{}:8765/callback", self.settings.redirect_host);
         let client = self
             .choose_client(prepared, person, &redirect_uri, scope.as_deref())
@@ -81,7 +81,7 @@ impl Login {
             .and_then(|body| serde_json::from_value::<DeviceCode>(body).ok())
             .ok_or_else(|| OAuthError::BadReply {
                 what: display_url(&url),
-                reason: "it holds no code".into(),
+                reason: "it has no device code".into(),
             })?;
         let life = Duration::from_secs(code.expires_in);
         person.show_device_code(&code).await;

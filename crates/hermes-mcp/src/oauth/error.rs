@@ -6,32 +6,32 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OAuthError {
     /// There is no token, and only a person can get one.
-    #[error("nobody has logged in yet")]
+    #[error("there is no login yet")]
     NotLoggedIn,
     /// There were tokens, but the file cannot be read any more.
     #[error("the login is lost: {path} is damaged")]
     LoginDamaged { path: String },
     /// There are tokens, but for another server than the one that is configured now.
-    #[error("the login is for {resource}, which is not this server's address any more")]
+    #[error("the login is for {resource}, which is no longer this server's address")]
     WrongServer {
         /// What they are for.
         resource: String,
     },
     /// The authorization server does not renew the login any more.
-    #[error("the login is over: {reason}")]
+    #[error("the login has ended: {reason}")]
     LoginExpired {
         /// In the authorization server's words.
         reason: String,
     },
     /// The server wants scopes that the login did not ask for.
-    #[error("the server wants more rights than the login has: `{scope}`")]
+    #[error("the server requires more rights than the login has: `{scope}`")]
     ScopeMissing {
         /// What is missing, separated by spaces.
         scope: String,
     },
     /// The server wants scopes again and again, though the login asked for them.
     #[error(
-        "the server keeps asking for `{scope}`, which the login has asked for already; your account may lack that right"
+        "the server keeps requesting `{scope}`, which the login has already requested; your account may lack that right"
     )]
     ScopeRefused {
         /// What it asks for.
@@ -52,7 +52,7 @@ pub enum OAuthError {
         reason: String,
     },
     /// The server names nobody who gives out tokens for it.
-    #[error("no authorization server is found for {server}: {reason}")]
+    #[error("no authorization server was found for {server}: {reason}")]
     NoAuthorizationServer {
         /// The server's address.
         server: String,
@@ -61,12 +61,12 @@ pub enum OAuthError {
     /// Metadata that cannot be used.
     #[error("the metadata at {url} cannot be used: {reason}")]
     Metadata {
-        /// Where it lies.
+        /// Its address.
         url: String,
         reason: String,
     },
     /// An address that must not be asked.
-    #[error("{url} is not asked: {reason}")]
+    #[error("{url} is not requested: {reason}")]
     Address {
         /// The address, without its query.
         url: String,
@@ -98,7 +98,7 @@ pub enum OAuthError {
     },
     /// There is no way to become a client of the authorization server.
     #[error(
-        "the authorization server {issuer} registers no clients by itself; register one there with the redirect address \
+        "the authorization server {issuer} does not support client registration; register a client there with the redirect address \
          {redirect_uri}, and set `oauth.client_id`, and `oauth.redirect_port` to the port of that address"
     )]
     NoClient {
@@ -108,15 +108,15 @@ pub enum OAuthError {
     },
     /// An answer that cannot be told to belong to this login.
     #[error(
-        "the answer holds no `state`, so it may belong to another login; if you pasted it, paste all of the address, in \
+        "the reply has no `state`, so it may belong to another login; if you pasted it, paste all of the address, in \
          quotes"
     )]
     NoState,
     /// An answer to a login that was not this one.
-    #[error("the answer does not belong to this login (its `state` is wrong)")]
+    #[error("the reply does not belong to this login (its `state` is wrong)")]
     WrongState,
     /// An answer in the name of another authorization server.
-    #[error("the answer comes from `{found}`, but the login began at `{expected}`; it is not used")]
+    #[error("the reply comes from `{found}`, but the login began at `{expected}`; it is not used")]
     WrongIssuer {
         /// Where the login began.
         expected: String,
@@ -125,7 +125,7 @@ pub enum OAuthError {
     },
     /// An answer that does not say whose it is, where all of them should.
     #[error(
-        "the answer does not say who gives it (`iss`), as those of {expected} do, so it is not used; if you pasted it, \
+        "the reply has no `iss`, which {expected} sends, so it is not used; if you pasted it, \
          paste all of the address, in quotes"
     )]
     NoIssuer {
@@ -133,7 +133,7 @@ pub enum OAuthError {
         expected: String,
     },
     /// The answer has neither code nor error.
-    #[error("that is not the answer to a login: it has no `code`")]
+    #[error("that is not the reply to a login: it has no `code`")]
     NoCode,
     /// The authorization server or the person said no.
     #[error("the login was refused: {0}")]
@@ -147,7 +147,7 @@ pub enum OAuthError {
         description: Option<String>,
     },
     #[error(
-        "port {port}, where the browser's answer is waited for, is in use: {reason}; end what uses it, or set \
+        "port {port}, which waits for the browser's redirect, is in use: {reason}; stop the program that uses it, or set \
          `oauth.redirect_port` to another one"
     )]
     PortInUse { port: u16, reason: String },
@@ -159,7 +159,7 @@ pub enum OAuthError {
     Cancelled,
     /// The person has to go somewhere first; what is waited for comes by another command.
     #[error(
-        "open {url} in a browser, and give the address that it ends at to `hermes mcp login {server} --code 'ADDRESS'`"
+        "open {url} in a browser, and pass the address that it ends at to `hermes mcp login {server} --code 'ADDRESS'`"
     )]
     RedirectPending {
         server: String,
@@ -168,7 +168,7 @@ pub enum OAuthError {
     },
     /// No login was begun that this would be the answer to.
     #[error(
-        "no login waits for an answer; begin one with `hermes mcp login {server} --no-browser`"
+        "no login is waiting for a reply; start one with `hermes mcp login {server} --no-browser`"
     )]
     NoPendingLogin { server: String },
     /// A setting is missing or cannot be used.

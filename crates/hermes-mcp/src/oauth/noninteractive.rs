@@ -119,11 +119,11 @@ impl Login {
             .and_then(|body| Some(body.get("access_token")?.as_str()?.to_owned()));
         statement.ok_or_else(|| OAuthError::BadReply {
             what: format!("the identity provider {}", provider.issuer),
-            reason: "it holds no statement".into(),
+            reason: "it has no assertion".into(),
         })
     }
 
-    /// The identity provider, by its metadata or its token endpoint alone. The user named it, so it may lie anywhere.
+    /// The identity provider, by its metadata or its token endpoint alone. The user named it, so it may be anywhere.
     async fn identity_provider(
         &self,
         prepared: &LoginContext,

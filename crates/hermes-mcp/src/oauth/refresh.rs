@@ -36,7 +36,7 @@ impl Login {
         }
         let Some(refresh_token) = &kept.refresh_token else {
             return Err(OAuthError::LoginExpired {
-                reason: "the server does not accept it any more, and it cannot be renewed".into(),
+                reason: "the server no longer accepts it, and it cannot be renewed".into(),
             });
         };
         let requests = OAuthHttpClient::new(&self.http).await?;
@@ -46,7 +46,7 @@ impl Login {
             .find_client()?
             .filter(|client| kept.client_id.as_ref().is_none_or(|id| *id == client.id))
             .ok_or_else(|| OAuthError::LoginExpired {
-                reason: "the client that logged in is not known any more".into(),
+                reason: "the client that logged in is no longer known".into(),
             })?;
         let key = kept
             .dpop_key
@@ -120,7 +120,7 @@ impl Login {
         if error == "invalid_client"
             && let Err(error) = need.record_rejection(client)
         {
-            tracing::warn!(server = %self.server, %error, "recording the rejected OAuth client failed");
+            tracing::warn!(server = %self.server, %error, "failed to record the rejected OAuth client");
         }
         let is_over = matches!(
             error.as_str(),

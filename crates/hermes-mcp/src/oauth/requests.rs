@@ -105,7 +105,7 @@ impl OAuthHttpClient {
         }
         Err(OAuthError::Unavailable {
             what: display_url(&url),
-            reason: "it redirects without end".into(),
+            reason: "it redirects too often".into(),
         })
     }
 

@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    const DUE: &str = "the login is over: it has expired";
+    const DUE: &str = "the login has ended: it has expired";
 
     /// What is missing with this entry, this token file and this metadata, in words.
     fn missing(entry: Value, tokens: Option<&str>, metadata: Option<Value>) -> Option<String> {
@@ -120,7 +120,7 @@ mod tests {
     fn a_login_is_missing_that_is_not_there_is_broken_or_has_ended_for_good() {
         let check = |tokens: Option<&str>| missing(with_oauth(&json!({})), tokens, None);
         let text = |tokens| check(Some(tokens)).unwrap_or_default();
-        assert_eq!(check(None).as_deref(), Some("nobody has logged in yet"));
+        assert_eq!(check(None).as_deref(), Some("there is no login yet"));
         assert_eq!(text("{"), "the login is lost: …/s.json is damaged");
         assert_eq!(text(r#"{"access_token": "a", "expires_at": 5}"#), DUE);
         for good in [

@@ -77,7 +77,7 @@ impl TokenEndpoint<'_> {
         };
         let body = reply.json().ok_or_else(|| bad("it is not JSON"))?;
         let reply: TokenReply =
-            serde_json::from_value(body).map_err(|_| bad("it holds no access token"))?;
+            serde_json::from_value(body).map_err(|_| bad("it has no access token"))?;
         let token_type = reply.token_type.unwrap_or_else(|| "Bearer".into());
         let (token_type, dpop_key) = match (token_type.to_ascii_lowercase().as_str(), self.key) {
             ("bearer", _) => ("Bearer", None),

@@ -46,7 +46,7 @@ pub(crate) struct MaliciousPackage {
 
 #[derive(Debug, Serialize, Deserialize)]
 struct CachedLookup {
-    /// For whoever looks into the cache.
+    /// For people who look into the cache.
     package: String,
     checked_at: u64,
     /// `None`: there was no answer.
@@ -134,7 +134,7 @@ async fn lookup_and_cache(
     };
     let kept = serde_json::to_vec(&known).map_err(std::io::Error::from);
     if let Err(error) = kept.and_then(|text| cache_file::write_cache_file(&path, &text)) {
-        tracing::debug!(%error, "writing the OSV cache failed");
+        tracing::debug!(%error, "failed to write the OSV cache");
     }
     known
 }

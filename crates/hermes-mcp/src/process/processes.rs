@@ -89,7 +89,7 @@ struct RecordGuard {
 impl RecordGuard {
     fn new(records: Arc<ProcessRecords>, process: &ServerProcess) -> Self {
         if let Err(error) = records.add(process) {
-            tracing::debug!(%error, "recording a process failed");
+            tracing::debug!(%error, "failed to record a process");
         }
         let pid = process.pid();
         Self { records, pid }
@@ -99,7 +99,7 @@ impl RecordGuard {
 impl Drop for RecordGuard {
     fn drop(&mut self) {
         if let Err(error) = self.records.remove(self.pid) {
-            tracing::debug!(%error, "removing a process record failed");
+            tracing::debug!(%error, "failed to remove a process record");
         }
     }
 }
@@ -242,7 +242,7 @@ impl Processes {
                 }
             });
             ProcessRecords::create(&self.run_dir)
-                .inspect_err(|error| tracing::warn!(%error, "creating the process records failed; `hermes mcp ps` does not list these processes"))
+                .inspect_err(|error| tracing::warn!(%error, "failed to create the process records; `hermes mcp ps` does not list these processes"))
                 .ok()
                 .map(Arc::new)
         };
@@ -283,7 +283,7 @@ impl RunningProcess {
     /// Ends the server and all it has started. Its stdin must be closed already.
     pub(crate) async fn stop(self) {
         if let Err(error) = self.process.stop().await {
-            tracing::warn!(%error, "stopping a server process failed");
+            tracing::warn!(%error, "failed to stop a server process");
         }
     }
 }

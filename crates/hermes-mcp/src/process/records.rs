@@ -39,7 +39,7 @@ const TERM_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often to look whether it has.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Changes after which a file is written anew, to keep it small.
+/// Changes after which a file is rewritten, to keep it small.
 const MAX_APPENDED_CHANGES: usize = 200;
 
 /// What one host has written down.

@@ -60,7 +60,7 @@ pub enum StopError {
     StillEnding { server: ServerName, pgid: u32 },
     /// The guard was killed by somebody.
     #[error(
-        "the guard of `{server}` vanished; its processes (group {pgid}) are being killed, see `hermes mcp ps`"
+        "the guard of `{server}` has ended; its processes (group {pgid}) are being killed, see `hermes mcp ps`"
     )]
     GuardLost { server: ServerName, pgid: u32 },
 }

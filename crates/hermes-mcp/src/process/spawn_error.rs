@@ -54,7 +54,7 @@ pub enum SpawnError {
     GuardLost { program: PathBuf },
     /// The host itself could not open pipes or sockets.
     #[error(
-        "no pipes for a server: {0}; if too many files are open, raise the limit (`ulimit -n`)"
+        "cannot create pipes for a server: {0}; if too many files are open, raise the limit (`ulimit -n`)"
     )]
     NoPipes(#[source] io::Error),
 }

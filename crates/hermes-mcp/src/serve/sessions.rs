@@ -189,7 +189,7 @@ impl Sessions {
 
     async fn close(&self, id: &Arc<str>) {
         if let Err(error) = self.manager.close_session(id).await {
-            tracing::warn!(%error, "closing an MCP session failed");
+            tracing::warn!(%error, "failed to close an MCP session");
         }
     }
 
@@ -199,7 +199,7 @@ impl Sessions {
         if let Some(records) = &self.records
             && let Err(error) = records.end(&digest_session_id(id), principal).await
         {
-            tracing::warn!(%error, "deleting an MCP session record failed");
+            tracing::warn!(%error, "failed to delete an MCP session record");
         }
     }
 
@@ -257,7 +257,7 @@ impl Sessions {
         principal: &Principal,
     ) -> Result<Option<SessionDigest>, SessionRefusal> {
         let failed = |error: &dyn std::fmt::Display| {
-            tracing::warn!(%error, "storing an MCP session failed");
+            tracing::warn!(%error, "failed to store an MCP session");
             SessionRefusal::NotStored
         };
         let agreed = self.negotiated.take_new(id);
@@ -395,7 +395,7 @@ async fn forward_to_session(
             Some(sessions.negotiated.lease(&id, *agreed))
         }
         Err(error) => {
-            tracing::warn!(%error, "reading an MCP session record failed");
+            tracing::warn!(%error, "failed to read an MCP session record");
             return SessionRefusal::NotStored.into_response();
         }
     };

@@ -250,7 +250,7 @@ impl Registry {
         let withheld = natives.clone().filter(|tool| is_withheld(tool));
         self.warnings.extend(withheld.map(|tool| {
             format!(
-                "{0}: `{1}` is withheld, as it is not what was accepted; `hermes mcp tools {0} --diff` shows the difference, `hermes mcp tools {0} --approve {1}` accepts it",
+                "{0}: `{1}` is withheld, because it has changed since it was accepted; `hermes mcp tools {0} --diff` shows the difference, `hermes mcp tools {0} --approve {1}` accepts it",
                 server.name, tool.name
             )
         }));
@@ -265,9 +265,7 @@ impl Registry {
         self.warnings.extend(displaced.iter().map(|utility| {
             let (server, name) = (&server.name, utility.as_str());
             let instead = utility.subject();
-            format!(
-                "{server}: it has a tool `{name}` of its own, which takes the place of ours for its {instead}"
-            )
+            format!("{server}: its own tool `{name}` replaces the built-in one for its {instead}")
         }));
         let utilities = utilities.into_iter().map(ToolOrigin::Utility);
         for origin in origins.chain(utilities) {

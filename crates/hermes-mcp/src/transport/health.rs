@@ -14,7 +14,7 @@ pub(crate) struct ConnectionHealth {
     suspected: Notify,
     /// Whether the standalone event stream (for messages that answer no request) was open when last seen.
     had_stream: AtomicBool,
-    /// How often the MCP session was opened anew under the same connection.
+    /// How often the MCP session was opened again under the same connection.
     renewals: watch::Sender<u64>,
 }
 

@@ -1,7 +1,7 @@
 //! The legacy HTTP+SSE pair: one event stream brings everything the server says, and each message to it is posted to
 //! an address that the stream names first.
 //!
-//! Nothing is resumed here: when the stream ends the transport has ended, and its owner connects anew.
+//! Nothing is resumed here: when the stream ends the transport has ended, and its owner connects again.
 
 use std::{
     collections::{HashMap, VecDeque},

@@ -34,7 +34,7 @@ const MAX_RETAINED_CAPACITY: usize = 1024 * 1024;
 /// A message longer than [`MAX_LINE`] arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the server sent a line longer than {} MiB, the most one message may have over stdio",
+    "the server sent a line longer than {} MiB, the maximum of a message over stdio",
     MAX_LINE / 1024 / 1024
 )]
 pub struct LineTooLong;
@@ -191,7 +191,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
                 Ok(0) => return LineRead::End,
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::debug!(%error, "reading from the server process failed");
+                    tracing::debug!(%error, "failed to read from the server process");
                     return LineRead::End;
                 }
             }

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::setup::{Log, Setup, TIMEOUT};
 
-/// A host with one server, `s`, that wants a login.
+/// A host with one server, `s`, that needs a login.
 struct OAuthFixture {
     setup: Setup,
     authorization: AuthorizationServer,
@@ -108,7 +108,7 @@ async fn a_server_without_a_login_waits_for_one_and_a_running_host_takes_it_up()
         let status = place.setup.status("s");
         assert_eq!(status.status, LinkStatus::NeedsAuth, "{:?}", status.error);
         let error = status.error.unwrap();
-        assert!(error.contains("nobody has logged in yet"), "{error}");
+        assert!(error.contains("there is no login yet"), "{error}");
         assert!(error.contains("hermes mcp login s"), "{error}");
         assert_eq!(status.next_attempt_at, None);
         // Nobody is asked, and nothing is opened.

@@ -16,7 +16,7 @@ mod phrase;
 
 pub use crate::cron::schedule::explain::ScheduleExplanation;
 
-/// How far in the past a single time may lie and still be meant.
+/// How far in the past a single time may be and still be accepted.
 const ONCE_GRACE: i64 = 120;
 
 /// When a job runs.

@@ -147,7 +147,7 @@ fn read_json(home: &Home, name: &str) -> Result<Option<Value>, StoreError> {
     })?;
     let value = text.as_deref().and_then(json::parse_json);
     if text.is_some() && value.is_none() {
-        tracing::warn!(path = %path.display(), "ignoring file that is not JSON");
+        tracing::warn!(path = %path.display(), "ignored a file that is not JSON");
     }
     Ok(value)
 }

@@ -122,7 +122,7 @@ impl RoutingEntry {
         let session_id = SessionId::parse(text("session_id")?).ok()?;
         // Which session a chat is in matters more than what else is said about it.
         let details = RoutingDetails::deserialize(value).unwrap_or_else(|error| {
-            tracing::warn!(%key, %error, "routing entry has invalid details, using defaults");
+            tracing::warn!(%key, %error, "routing entry has invalid details; using defaults");
             RoutingDetails::default()
         });
         Some(Self {

@@ -248,7 +248,7 @@ impl EventLog {
         if let Some(held) = self.held.take()
             && let Err(error) = held.close().await
         {
-            tracing::debug!(%error, "closing the event log failed");
+            tracing::debug!(%error, "failed to close the event log");
         }
         self.runtime.close().await;
     }
@@ -261,7 +261,7 @@ impl EventLog {
                 tracing::warn!(
                     session_key = unread.session_key,
                     error = %unread.error,
-                    "cannot read session for the event log, retrying"
+                    "failed to read a session for the event log; retrying"
                 );
             }
         }

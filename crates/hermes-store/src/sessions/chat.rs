@@ -191,7 +191,7 @@ impl Store {
             if let Some(entry) = json::parse_json(&entry) {
                 entries.push((SessionKey::new(key), entry));
             } else {
-                tracing::warn!(key, "skipping routing entry that is not JSON");
+                tracing::warn!(key, "skipped a routing entry that is not JSON");
             }
         }
         Ok(entries)

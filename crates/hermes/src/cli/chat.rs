@@ -55,7 +55,7 @@ pub(crate) struct ChatArgs {
     /// Ignore config.yaml; keys in .env still apply.
     #[arg(long)]
     pub(crate) ignore_user_config: bool,
-    /// Leave SOUL.md, memories and the list of skills out of the instructions.
+    /// Leave SOUL.md, memories, the list of skills and the rules of the project out of the system prompt.
     #[arg(long)]
     pub(crate) ignore_rules: bool,
     /// Show an image to the model with the first message (repeatable).

@@ -16,12 +16,12 @@ pub(crate) enum CronCommand {
     Pause(CronPauseArgs),
     /// Resume a job; its next run is counted from now.
     Resume(CronJobArgs),
-    /// Run a job now, whatever its schedule: at once if a gateway runs, else at the next tick.
+    /// Run a job now, outside its schedule: at once if a gateway runs, else at the next tick.
     Run(CronJobArgs),
     /// Remove a job with its output.
     #[command(visible_alias = "rm")]
     Remove(CronJobArgs),
-    /// Show whether jobs run by themselves, and which is next.
+    /// Show whether a gateway runs the jobs, and which is next.
     Status,
     /// List the last runs.
     Runs(CronRunsArgs),
@@ -32,7 +32,7 @@ pub(crate) enum CronCommand {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 A schedule is one of
-  30m, 'in 2h', 1d      once, that far ahead
+  30m, 'in 2h', 1d      once, after this time
   'every 30m'           repeatedly; 'every hour' works too
   'every monday 9am'    by days and a time: 'weekdays at 9am', 'daily at 18:30'
   '0 9 * * MON-FRI'     by the clock: minute, hour, day, month, weekday
@@ -128,7 +128,7 @@ pub(crate) struct CronJobArgs {
 pub(crate) struct CronPauseArgs {
     /// Its id or its name.
     pub(crate) job: String,
-    /// Why, for the list.
+    /// The reason, shown in the list.
     #[arg(long)]
     pub(crate) reason: Option<String>,
 }

@@ -4,8 +4,9 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a verb it is `show`. Keys are written with dots, as docs/reference/configuration.md has them; a name in capital
-letters, such as OPENAI_API_KEY, is a variable and kept in `.env`. Comments and everything else in config.yaml stay.
+`hermes config` alone is `hermes config show`. Keys are written with dots, as in docs/reference/configuration.md. A \
+name in capital letters, such as OPENAI_API_KEY, is a variable and is kept in `.env`. Comments and all other keys in \
+config.yaml stay as they are.
 
 Examples:
   hermes config set agent.max_turns 40
@@ -65,9 +66,9 @@ pub(crate) struct HomeDoctorArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Asks for a model, a first MCP server and the tokens of messaging platforms; what is there already is kept. Without a
-terminal, or with --yes, it asks nothing: it writes config.yaml if there is none, and says what is missing and which
-command supplies it.")]
+Asks for a model, a first MCP server and the tokens of messaging platforms. Existing settings are kept. Without a \
+terminal, or with --yes, it does not ask: it writes config.yaml if there is none, and lists what is missing and the \
+command that sets it.")]
 pub(crate) struct SetupArgs {
     /// Only this part.
     #[arg(value_parser = ["model", "server", "platforms"])]
@@ -99,13 +100,13 @@ pub(crate) struct SkillViewArgs {
 pub(crate) enum SecretCommand {
     /// Store a secret: typed without echo, or read from stdin.
     #[command(after_help = "\
-The configuration then says `${keyring:NAME}` where the value belongs.
+Write `${keyring:NAME}` in the configuration where the value belongs.
 
 Examples:
   hermes secret set github
   printf %s \"$TOKEN\" | hermes secret set github")]
     Set(SecretArgs),
-    /// List the names of secrets, where they are kept and which servers use them. No value is shown.
+    /// List the names of secrets, where they are kept and which servers use them. Values are not shown.
     #[command(visible_alias = "ls")]
     List,
     /// Remove a secret.
@@ -121,8 +122,8 @@ pub(crate) struct SecretArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a name it asks: which provider, its key, which of its models. The key is kept in .env, the rest becomes the
-`model` of config.yaml.
+Without a name it asks for a provider, its key and one of its models. The key is kept in .env, the rest under `model` \
+in config.yaml.
 
 Examples:
   hermes model
@@ -154,7 +155,7 @@ pub(crate) struct ModelArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Cron jobs run while the gateway runs. With API_SERVER_KEY set (16 characters or more), programs reach the agent over
+Cron jobs run while the gateway runs. With API_SERVER_KEY set (16 characters or more), programs reach the agent over \
 HTTP on 127.0.0.1:8642.
 
 Examples:

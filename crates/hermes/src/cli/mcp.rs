@@ -115,7 +115,7 @@ pub(crate) struct AddArgs {
     /// Take program and arguments from a preset (see `hermes mcp presets`); other flags win over it.
     #[arg(long)]
     pub(crate) preset: Option<String>,
-    /// An environment variable for a local server (repeatable). Of yours it sees only PATH, HOME and the like.
+    /// An environment variable for a local server (repeatable). It inherits only PATH, HOME and the like.
     #[arg(long, value_name = "K=V")]
     pub(crate) env: Vec<String>,
     /// A header for a remote server, K=V or "K: V" (repeatable).
@@ -183,8 +183,8 @@ pub(crate) struct TestArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A browser is opened, and the command waits for its redirect. Without a browser here, open the address on any machine and
-paste the address that the browser ends at, even if it shows an error. Without a terminal, pass it with `--code`.
+Opens a browser and waits for its redirect. Without a browser here, open the address on any machine and paste the \
+address that the browser ends at, even if it shows an error. Without a terminal, pass it with `--code`.
 
 Examples:
   hermes mcp login docs
@@ -229,9 +229,10 @@ pub(crate) struct ReauthArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a flag the tools are listed: by a running hermes process that has the server, else of a server that is connected
-for it, or, if it is disabled or lazy, as remembered from last time. Patterns match the names the server uses; `*` is a wildcard.
-A tool is pinned when it is first seen. With `pin_tools: block` one that has changed since is withheld until approved.
+Without a flag it lists the tools. A running hermes process that has the server is asked; otherwise the server is \
+connected for the list. The tools of a disabled or lazy server are those of its last session.
+Patterns match the names the server uses; `*` is a wildcard.
+A tool is pinned when it is first seen. With `pin_tools: block`, a tool that has changed is withheld until approved.
 
 Examples:
   hermes mcp tools github
@@ -271,15 +272,15 @@ pub(crate) struct ToolsArgs {
     )]
     #[expect(clippy::option_option, reason = "absent, alone, or with a tool")]
     pub(crate) approve: Option<Option<String>>,
-    /// Connect the server for this, also if a running hermes process has it.
+    /// Connect to the server for this, even if a running hermes process has it.
     #[arg(long, conflicts_with_all = ["include", "exclude", "all", "diff", "approve"])]
     pub(crate) fresh: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Marked are the tools that are offered now. What is chosen is written as `tools.include`; with all of them marked the
-filter goes away. `hermes mcp tools` takes patterns instead.
+The tools offered now are marked. The choice is saved as `tools.include`; with all tools marked, the filter is \
+removed. `hermes mcp tools` takes patterns instead.
 
 Example:
   hermes mcp configure github --select list_issues --select create_issue")]
@@ -296,8 +297,8 @@ pub(crate) struct ConfigureArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without a source all standard locations are searched, including the current project. Secrets written in those files
-move to .env. Nothing is connected: `hermes mcp test --all` does that.
+Without a source all standard locations are searched, including the current project. Secrets in those files are moved \
+to .env. No server is connected: `hermes mcp test --all` does that.
 
 Examples:
   hermes mcp import --dry-run
@@ -348,7 +349,7 @@ pub(crate) struct InstallArgs {
     /// The name to give it (default: its id).
     #[arg(long)]
     pub(crate) name: Option<String>,
-    /// An answer to one of its questions (repeatable).
+    /// A value that the server needs (repeatable).
     #[arg(long = "set", value_name = "VARIABLE=VALUE")]
     pub(crate) set: Vec<String>,
     /// Save it without connecting first.
@@ -386,8 +387,8 @@ pub(crate) struct StatusArgs {
 #[command(after_help = "\
 Without a flag it speaks MCP on stdin and stdout: a client starts it. `--install` adds it to a client's configuration.
 
-Over HTTP every request needs the token of --token-file, $HERMES_BRIDGE_TOKEN or `bridge.http.token`; without any of
-them one is generated and kept in <home>/bridge/token.
+Over HTTP every request needs the token of --token-file, $HERMES_BRIDGE_TOKEN or `bridge.http.token`. If none is set, \
+a token is generated and kept in <home>/bridge/token.
 
 Examples:
   hermes mcp serve --install claude-code

@@ -6,9 +6,9 @@
 pub struct OriginalCommand {
     /// What is typed after `hermes`.
     pub name: &'static str,
-    /// Where it stands.
+    /// Whether this program has it.
     pub support: CommandSupport,
-    /// What there is here: a command, or how the same is reached.
+    /// The command to use here, or another way to the same result.
     pub replacement: &'static str,
 }
 
@@ -17,11 +17,9 @@ pub struct OriginalCommand {
 pub enum CommandSupport {
     /// Under the same name.
     SameName,
-    /// Under another name, or as part of something else.
+    /// Under another name, or as part of another command.
     OtherName,
-    /// Wanted, and not done.
     Planned,
-    /// Not wanted.
     NotPlanned,
 }
 
@@ -29,9 +27,9 @@ impl CommandSupport {
     /// The word in the guide.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::SameName => "there",
-            Self::OtherName => "there, otherwise",
-            Self::Planned => "later",
+            Self::SameName => "yes",
+            Self::OtherName => "other name",
+            Self::Planned => "planned",
             Self::NotPlanned => "not planned",
         }
     }
@@ -53,11 +51,15 @@ const fn not_planned(name: &'static str, here: &'static str) -> OriginalCommand 
     row(name, CommandSupport::NotPlanned, here)
 }
 
-const fn row(name: &'static str, support: CommandSupport, here: &'static str) -> OriginalCommand {
+const fn row(
+    name: &'static str,
+    support: CommandSupport,
+    replacement: &'static str,
+) -> OriginalCommand {
     OriginalCommand {
         name,
         support,
-        replacement: here,
+        replacement,
     }
 }
 
@@ -71,15 +73,9 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
         "secrets",
         "`hermes secret`; 1Password and Bitwarden are not read",
     ),
-    not_planned(
-        "migrate",
-        "`hermes config check` names keys that are not known",
-    ),
+    not_planned("migrate", "`hermes config check` lists unknown keys"),
     same_name("gateway", "`hermes gateway`: cron jobs and the HTTP API"),
-    not_planned(
-        "proxy",
-        "`hermes gateway run` has an OpenAI-compatible API of its own",
-    ),
+    not_planned("proxy", "`hermes gateway run` has an OpenAI-compatible API"),
     planned(
         "lsp",
         "a language server as an MCP server: `hermes mcp add`",
@@ -96,7 +92,7 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
     ),
     other_name(
         "slack",
-        "`SLACK_BOT_TOKEN` in `.env`, then `hermes send slack:…`",
+        "`SLACK_BOT_TOKEN` in `.env`, then `hermes send -t slack:… TEXT`",
     ),
     same_name("send", "`hermes send`"),
     planned(
@@ -122,10 +118,10 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
     planned("project", "start `hermes` in the directory of the project"),
     planned(
         "hooks",
-        "nothing is run around tools; approvals are in docs/guide/chat.md",
+        "no hooks around tools; see approvals in docs/guide/chat.md",
     ),
     same_name("doctor", "`hermes doctor`"),
-    other_name("security", "`hermes mcp doctor` looks at MCP servers"),
+    other_name("security", "`hermes mcp doctor` checks MCP servers"),
     other_name("dump", "`hermes doctor --json`"),
     other_name(
         "debug",
@@ -135,7 +131,7 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
     planned("checkpoints", "`git` for files; `/undo` for a conversation"),
     planned(
         "import",
-        "unpack a copy of the home; `hermes mcp import` takes over MCP servers",
+        "unpack a copy of the home; `hermes mcp import` imports MCP servers",
     ),
     same_name("config", "`hermes config`"),
     other_name("console", "`hermes` alone, and `/help` in it"),
@@ -166,20 +162,20 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
     same_name("mcp", "`hermes mcp`"),
     same_name("sessions", "`hermes sessions`"),
     planned("insights", "`/usage` in a chat"),
-    not_planned("claw", "`hermes mcp import` takes over MCP servers"),
+    not_planned("claw", "`hermes mcp import` imports MCP servers"),
     same_name("version", "`hermes version`"),
     other_name("update", "install the new version over the old one"),
     other_name(
         "uninstall",
-        "delete the program, and the home if you no longer want it",
+        "delete the program, and the home if you no longer need it",
     ),
     planned("acp", "`hermes mcp serve` for other agents"),
     other_name("profile", "`hermes -p NAME …`"),
     other_name("completion", "`hermes completions SHELL`"),
-    other_name("dashboard", "`hermes up` has a page in the browser"),
+    planned("dashboard", "`hermes up` shows the servers live"),
     other_name("serve", "`hermes gateway run`, `hermes hub serve`"),
-    not_planned("desktop", "`hermes up` has a page in the browser"),
-    not_planned("gui", "`hermes up` has a page in the browser"),
+    not_planned("desktop", "`hermes` at the terminal"),
+    not_planned("gui", "`hermes` at the terminal"),
     same_name("logs", "`hermes logs`"),
     planned("prompt-size", "`/usage` in a chat"),
 ];
@@ -199,7 +195,7 @@ mod tests {
     use crate::cli::Cli;
 
     #[test]
-    fn what_is_said_to_be_there_is_there_and_the_rest_is_not() {
+    fn commands_listed_under_the_same_name_exist_and_no_others() {
         assert_eq!(ORIGINAL_COMMANDS.len(), 62);
         let command = Cli::command();
         let ours: Vec<&str> = command

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A target is a platform, for its home channel, or a platform and a chat: an id, or a name that `hermes channels list`
+A target is PLATFORM (its home channel) or PLATFORM:CHAT. A chat is an id, or a name that `hermes channels list` \
 shows. A thread or topic follows after another colon. `MEDIA:/path/to/file.png` in the message uploads the file.
 
 Examples:
@@ -17,7 +17,7 @@ Examples:
 
 Exit codes: 0 sent, 1 not sent, 2 wrong usage.")]
 pub(crate) struct SendArgs {
-    /// Where to: `telegram`, `discord:#general`, `slack:C0123456789`.
+    /// The target: `telegram`, `discord:#general`, `slack:C0123456789`.
     #[arg(
         short = 't',
         long = "to",

@@ -44,8 +44,8 @@ pub(crate) struct SessionArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-All words must occur in a message; words in double quotes next to each other. Parts of words are found where no whole
-word is.
+A message matches if it contains all words. Words in double quotes must stand next to each other. If no whole word \
+matches, parts of words are searched.
 
 Example:
   hermes sessions search deploy '\"release notes\"' --source cli")]
@@ -70,10 +70,10 @@ Example:
 pub(crate) struct ExportArgs {
     /// Its id, the start of its id, or its title.
     pub(crate) id: String,
-    /// The form.
+    /// The output format.
     #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
     pub(crate) format: ExportFormat,
-    /// The file to write, readable by you alone; without it stdout.
+    /// The file to write, readable by you only (default: stdout).
     #[arg(short, long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
 }

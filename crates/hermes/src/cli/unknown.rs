@@ -68,6 +68,9 @@ fn unknown_command_failure(word: &str, rest: &[impl AsRef<str>]) -> Failure {
             CommandSupport::NotPlanned => {
                 format!("`hermes {word}` of Hermes Agent is not in this program, and not planned")
             }
+            CommandSupport::OtherName => {
+                format!("`hermes {word}` of Hermes Agent has another name in this program")
+            }
             _ => format!("`hermes {word}` of Hermes Agent is not in this program yet"),
         };
         return Failure::usage(message).hint(format!("nearest: {}", original.replacement));
@@ -153,7 +156,11 @@ mod tests {
                 "nearest: `hermes tenant`",
             ),
             (&["pets"], "not planned", "nearest"),
-            (&["completion", "bash"], "yet", "`hermes completions SHELL`"),
+            (
+                &["completion", "bash"],
+                "has another name in this program",
+                "`hermes completions SHELL`",
+            ),
         ] {
             let (Some(UnknownCommand::Nothing(failure)), _) = given(words) else {
                 panic!("{words:?}");

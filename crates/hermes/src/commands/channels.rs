@@ -28,7 +28,7 @@ pub(super) async fn list(context: &Context, platform: Option<&str>) -> Result<()
     let output = context.output;
     if targets.is_empty() {
         output.note(
-            "No chat is known here yet. One can be written to by its id all the same, as in `telegram:123456`.",
+            "No chat is known yet. You can send to a chat by its id, such as `telegram:123456`.",
         );
     } else {
         output.table(&table(&targets));

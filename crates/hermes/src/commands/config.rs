@@ -57,7 +57,7 @@ fn show(context: &Context) -> Result<(), Failure> {
         output.line(format!("# {}", path.display()));
     } else {
         output.line(format!(
-            "# {} does not exist: the defaults count",
+            "# {} does not exist: the defaults apply",
             path.display()
         ));
     }
@@ -188,7 +188,7 @@ fn set(context: &Context, args: &ConfigSetArgs) -> Result<(), Failure> {
     }
     if is_secret(key) && value.as_str().is_some_and(|text| !text.contains("${")) {
         output.warning(format!(
-            "`{key}` now stands in config.yaml as it is; `hermes secret set NAME` keeps it apart, and \
+            "`{key}` is now in config.yaml as plain text; `hermes secret set NAME` stores it separately, and \
              `${{keyring:NAME}}` or a variable of .env refers to it"
         ));
     }
@@ -231,7 +231,7 @@ fn check(context: &Context) -> Result<(), Failure> {
     }
     let path = context.home.config_file();
     output.line(match warnings.len() {
-        _ if !path.exists() => format!("{} does not exist: the defaults count", path.display()),
+        _ if !path.exists() => format!("{} does not exist: the defaults apply", path.display()),
         0 => format!("{} can be used", path.display()),
         _ => format!("{} can be used, with the warnings above", path.display()),
     });

@@ -151,7 +151,7 @@ pub(super) fn status(context: &Context) -> Result<(), Failure> {
         print_check(output, part, &sign);
     }
     if parts.iter().any(|part| part.level != HomeCheckLevel::Ok) {
-        output.line("\n`hermes doctor` says what to do about what is marked.");
+        output.line("\n`hermes doctor` says how to fix what is marked.");
     }
     let members = parts.iter().map(|part| {
         (

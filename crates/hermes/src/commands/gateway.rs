@@ -120,11 +120,11 @@ fn stop_gateway(home: &Home, process: &PidRecord, drain: Duration) -> Result<(),
         return Err(Failure::failed(
             "a gateway of this home is running, but `gateway.pid` does not say which process it is",
         )
-        .hint("end it where it was started"));
+        .hint("stop it where it was started"));
     };
     kill_process(pid, Signal::TERM).map_err(|error| {
         Failure::failed(format!(
-            "process {} cannot be told to stop: {error}",
+            "process {} cannot be signalled: {error}",
             process.pid
         ))
     })?;

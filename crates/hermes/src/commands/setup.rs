@@ -77,7 +77,7 @@ fn ask_server(context: &Context, questions: Questions) -> Result<(), Failure> {
     }
     output.note(
         "\nTools come from MCP servers. Type the command of one, such as `uvx mcp-server-time`, or the address of a \
-         remote one; `hermes mcp import` takes over those of other programs.",
+         remote one; `hermes mcp import` imports those of other programs.",
     );
     for _ in 0..MAX_ATTEMPTS {
         let line = questions.text("MCP server (empty: later)", Some(""), NONINTERACTIVE_HINT)?;
@@ -246,7 +246,7 @@ fn report(
     }
     let is_ready = !missing.iter().any(|missing| missing.is_needed);
     if is_ready {
-        output.line("\nNext: `hermes` talks to the agent, `hermes up` shows the servers, `hermes doctor` looks at everything.");
+        output.line("\nNext: `hermes` talks to the agent, `hermes up` shows the servers, `hermes doctor` checks everything.");
     }
     let needed: Vec<Value> = missing
         .iter()

@@ -9,7 +9,10 @@ use std::{
 };
 
 use clap::{CommandFactory, Parser};
-use hermes::{Cli, original::ORIGINAL_COMMANDS};
+use hermes::{
+    Cli,
+    original::{CommandSupport, ORIGINAL_COMMANDS},
+};
 use hermes_config::{Settings, Variables};
 
 /// Set to write the generated reference instead of comparing it.
@@ -285,7 +288,7 @@ fn strings<'a>(names: impl IntoIterator<Item = &'a str>) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_toolsets_that_the_guide_calls_there_are_the_programs_own() {
+fn the_toolsets_that_the_guide_lists_are_the_programs_own() {
     let guide = read("docs/guide/migration.md");
     let mut there = BTreeSet::new();
     let mut away = BTreeSet::new();
@@ -293,7 +296,7 @@ fn the_toolsets_that_the_guide_calls_there_are_the_programs_own() {
         let [names, standing] = row[..] else {
             panic!("{row:?}")
         };
-        let is_there = standing.starts_with("there");
+        let is_there = standing.starts_with("yes");
         let list = if is_there { &mut there } else { &mut away };
         list.extend(quoted(names));
         if is_there {
@@ -311,7 +314,7 @@ fn the_toolsets_that_the_guide_calls_there_are_the_programs_own() {
 }
 
 #[test]
-fn the_platforms_that_the_guide_calls_there_are_the_programs_own() {
+fn the_platforms_that_the_guide_lists_are_the_programs_own() {
     let guide = read("docs/guide/migration.md");
     let own = strings(
         hermes_config::Platform::ALL
@@ -323,7 +326,7 @@ fn the_platforms_that_the_guide_calls_there_are_the_programs_own() {
         let [names, out, _] = row[..] else {
             panic!("{row:?}")
         };
-        if out.starts_with("there") {
+        if out.starts_with("yes") {
             there.extend(quoted(names));
         }
     }
@@ -331,7 +334,7 @@ fn the_platforms_that_the_guide_calls_there_are_the_programs_own() {
 }
 
 #[test]
-fn the_commands_that_the_guide_calls_there_are_commands() {
+fn the_commands_that_the_guide_lists_are_commands() {
     let program = Cli::command();
     let verbs: BTreeSet<&str> = program
         .get_subcommands()
@@ -339,7 +342,7 @@ fn the_commands_that_the_guide_calls_there_are_commands() {
         .collect();
     let mut there = 0;
     for command in ORIGINAL_COMMANDS {
-        let is_there = command.support.as_str() == "there";
+        let is_there = command.support == CommandSupport::SameName;
         there += usize::from(is_there);
         assert_eq!(
             verbs.contains(command.name),
@@ -386,21 +389,22 @@ fn command_reference() -> String {
     );
     let mut command = Cli::command().term_width(100);
     command.build();
-    describe(&mut command, &mut text);
+    describe(&mut command, &BTreeSet::new(), &mut text);
     text
 }
 
-fn describe(command: &mut clap::Command, text: &mut String) {
+/// Describes a command and those below it. Global options are described once, with the command that has them first.
+fn describe(command: &mut clap::Command, described: &BTreeSet<String>, text: &mut String) {
     let name = command.get_bin_name().unwrap_or("hermes").to_owned();
-    if name != "hermes" {
-        // Said once, at the top.
-        let hide_global = |arg: clap::Arg| {
-            let is_known =
-                arg.is_global_set() || ["help", "version"].contains(&arg.get_id().as_str());
-            arg.hide(is_known)
-        };
-        *command = command.clone().mut_args(hide_global);
-    }
+    let hide_described = |arg: clap::Arg| {
+        let is_described = described.contains(arg.get_id().as_str());
+        if is_described { arg.hide(true) } else { arg }
+    };
+    *command = command.clone().mut_args(hide_described);
+    let mut described = described.clone();
+    described.extend(strings(["help", "version"]));
+    let global = command.get_arguments().filter(|arg| arg.is_global_set());
+    described.extend(global.map(|arg| arg.get_id().to_string()));
     let help = command.render_long_help().to_string();
     let lines: Vec<&str> = help.lines().map(str::trim_end).collect();
     let _ = write!(
@@ -412,6 +416,6 @@ fn describe(command: &mut clap::Command, text: &mut String) {
         .get_subcommands_mut()
         .filter(|verb| verb.get_name() != "help")
     {
-        describe(verb, text);
+        describe(verb, &described, text);
     }
 }

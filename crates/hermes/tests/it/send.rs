@@ -154,10 +154,7 @@ fn a_failure_shows_what_went_out_and_no_token() {
 fn known_chats_are_listed_in_two_ways() {
     let hermes = Hermes::new();
     let ran = hermes.run(&["channels", "list"]).ok();
-    assert!(
-        ran.stderr.starts_with("No chat is known here yet."),
-        "{ran:?}"
-    );
+    assert!(ran.stderr.starts_with("No chat is known yet."), "{ran:?}");
     hermes.home.write("channel_directory.json", DIRECTORY);
     let ran = hermes.run(&["channels", "list"]).ok();
     insta::assert_snapshot!(ran.stdout, @r"

@@ -84,7 +84,7 @@ fn advise_resolve_error(error: &ResolveError, tenant: &str) -> Option<String> {
             choose_model_advice(tenant)
         ),
         ResolveError::UnknownProvider { name, known } => format!(
-            "there is no provider `{name}`; known are {}. {}",
+            "there is no provider `{name}`; known providers: {}. {}",
             known.join(", "),
             choose_model_advice(tenant)
         ),

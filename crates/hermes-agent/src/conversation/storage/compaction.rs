@@ -153,7 +153,7 @@ impl Model for MeteredModel {
                 .store
                 .record_usage(&self.session, self.name(), Some(task), &usage);
             if let Err(error) = recorded.await {
-                tracing::warn!(%error, "recording the usage of a summary failed");
+                tracing::warn!(%error, "failed to record the usage of a summary");
             }
             Ok(reply)
         })

@@ -126,7 +126,7 @@ impl<'a> TurnRecorder<'a> {
             .await;
         if let Err(error) = recorded {
             // The message is stored; a missing count must not fail the turn.
-            tracing::warn!(%error, "recording the usage of a turn failed");
+            tracing::warn!(%error, "failed to record the usage of a turn");
         }
         if detail.answered_by.is_some() {
             self.usage.answered_by = detail.answered_by;

@@ -54,10 +54,7 @@ impl fmt::Display for NoModel {
         match (&self.provider, &self.local_servers) {
             (Some(_), _) => {}
             (None, Some(addresses)) => {
-                writeln!(
-                    f,
-                    "  a local server with a model ({addresses}): there is none"
-                )?;
+                writeln!(f, "  a local server with a model ({addresses}): none found")?;
             }
             (None, None) => writeln!(f, "  no local server, since `model.autodetect` is off")?,
         }
@@ -76,7 +73,7 @@ impl fmt::Display for NoModel {
             "\nAny of these helps:\n  \
              `hermes model` asks for a model and writes it to the configuration\n  \
              `hermes chat{flag} -m MODEL` names one for this run\n  \
-             a local server, such as `ollama run qwen3`, is found by itself"
+             a local server, such as `ollama run qwen3`, is detected"
         )
     }
 }

@@ -39,7 +39,7 @@ impl TextFormat {
             Self::Email => "an e-mail address, like ada@example.com",
             Self::Uri => "an address with a scheme, like https://example.com",
             Self::Date => "a date, like 2026-07-28",
-            Self::DateTime => "a moment with its offset, like 2026-07-28T09:30:00Z",
+            Self::DateTime => "a time with its offset, like 2026-07-28T09:30:00Z",
         }
     }
 

@@ -1,4 +1,4 @@
-//! `read_file`: part of a text file with line numbers. Large results of untrusted tools lie in files of the home with a
+//! `read_file`: part of a text file with line numbers. Large results of untrusted tools are in files of the home with a
 //! file beside them that names the source; reading one back marks the content as data.
 
 use std::{

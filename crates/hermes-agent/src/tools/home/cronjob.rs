@@ -78,16 +78,16 @@ impl Tool for CronjobTool {
     fn definition(&self) -> ToolDefinition {
         tool_definition(
             "cronjob",
-            "Plans work for later: a job is a prompt that a new session of yours carries out without the user. It knows \
-             nothing of this conversation, so the prompt must say everything. Its last message is delivered; if there is \
-             nothing to say it answers [SILENT].",
+            "Schedules work: a job is a prompt that runs in a new session without the user. It does not know this \
+             conversation, so the prompt must say everything. Its last message is delivered; if there is nothing to \
+             report it answers [SILENT].",
             json!({
                 "action": {"type": "string", "enum": ACTIONS},
                 "job_id": {"type": "string", "description": "update, pause, resume, remove, run: the job's id or its name"},
                 "prompt": {"type": "string", "description": "What to do"},
                 "schedule": {"type": "string", "description": "`30m` (once, from now), `every 2h`, `weekdays at 9am`, `0 9 * * 1` (cron), or `2030-01-31T09:00`"},
                 "name": {"type": "string"},
-                "repeat": {"type": "integer", "description": "How many times; 0 is for ever", "minimum": 0},
+                "repeat": {"type": "integer", "description": "How many times; 0 is unlimited", "minimum": 0},
                 "deliver": {"type": "string", "description": "origin, local, all, a platform, or platform:chat; several separated by commas"},
                 "skills": {"type": "array", "items": {"type": "string"}, "description": "Skills to load first"},
                 "model": {

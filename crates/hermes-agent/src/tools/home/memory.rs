@@ -113,7 +113,7 @@ impl Tool for MemoryTool {
             "memory",
             "Short notes that are part of your instructions from the next session on. target=user: who the user is, \
              preferences, corrections. target=memory: environment, conventions, lessons. Save what will still matter in \
-             weeks, not progress of the current task. The room is small: replace or remove what is outdated. Several \
+             weeks, not progress of the current task. Space is limited: replace or remove what is outdated. Several \
              changes can be made at once with operations; all of them or none are made.",
             json!({
                 "action": {"type": "string", "enum": ["add", "replace", "remove"]},

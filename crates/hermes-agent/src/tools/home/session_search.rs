@@ -109,7 +109,7 @@ impl Tool for SessionSearchTool {
                 "limit": {"type": "integer", "description": "Most sessions", "default": DEFAULT_SESSIONS, "minimum": 1, "maximum": MAX_SESSIONS},
                 "sort": {"type": "string", "enum": ["relevance", "newest", "oldest"], "default": "relevance"},
                 "session_id": {"type": "string", "description": "Only this session"},
-                "around_message_id": {"type": "integer", "description": "With session_id: show what stands around this message"},
+                "around_message_id": {"type": "integer", "description": "With session_id: show the messages around this one"},
                 "window": {"type": "integer", "description": "Messages to show on each side", "default": DEFAULT_WINDOW, "minimum": 1, "maximum": MAX_WINDOW},
                 "role_filter": {"type": "string", "description": "Only messages of these roles, separated by commas: user, assistant, tool"},
             }),

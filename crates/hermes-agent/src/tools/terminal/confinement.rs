@@ -288,7 +288,7 @@ fn installed_programs(path: &OsStr, sandbox: &SandboxContext<'_>) -> Vec<PathBuf
 fn describe(level: CommandSandbox, support: SandboxSupport) -> String {
     let words = match level {
         CommandSandbox::Off => {
-            return "off: commands can do what you can do; rules for commands are a tripwire only"
+            return "off: commands have all your rights; the approval rules are only a heuristic"
                 .into();
         }
         CommandSandbox::Workspace => "workspace: the working directory and temporary files",

@@ -46,7 +46,7 @@ impl Tool for ProcessTool {
     fn definition(&self) -> ToolDefinition {
         tool_definition(
             "process",
-            "Follows and steers the commands that terminal started in the background. list: all of them. poll: state and \
+            "Follows and controls the commands that terminal started in the background. list: all of them. poll: state and \
              new output. log: output by lines. wait: until it ends. kill: end it. write: send text to its input. submit: \
              the same with a line break. close: end its input.",
             json!({

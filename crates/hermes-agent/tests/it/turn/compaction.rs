@@ -277,7 +277,11 @@ async fn without_a_summary_the_oldest_results_go_and_the_user_is_told() {
     assert_eq!(replaced.means, CompactionMethod::DroppedResults);
     assert_valid(&replaced.messages);
     let reported = texts(&replaced.messages);
-    assert!(reported[7].contains("taken out"), "{}", reported[7]);
+    assert!(
+        reported[7].contains("removed to save space"),
+        "{}",
+        reported[7]
+    );
     assert_eq!(reported[3].len(), 550, "the beginning stays");
     let failure = &setup.surface.failures[0];
     assert!(failure.error.contains("gone"), "{}", failure.error);

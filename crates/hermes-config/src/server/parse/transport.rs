@@ -147,13 +147,13 @@ pub(crate) fn check_url(url: &str) -> Result<(), String> {
     let parsed = Url::parse(url).map_err(|error| format!("{error}"))?;
     if !matches!(parsed.scheme(), "http" | "https") {
         return Err(format!(
-            "it begins with `{}:`, only `http:` and `https:` are possible",
+            "it begins with `{}:`, only `http:` and `https:` are supported",
             parsed.scheme()
         ));
     }
     match parsed.host_str() {
         Some(host) if !host.is_empty() => Ok(()),
-        _ => Err("it names no host".into()),
+        _ => Err("it has no host".into()),
     }
 }
 

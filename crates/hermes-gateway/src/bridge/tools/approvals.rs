@@ -82,7 +82,7 @@ pub(super) async fn permissions_respond(
             Err(ToolRefusal::new(format!("Approval not acknowledged: {id}")))
         }
         RespondOutcome::Refused => Err(ToolRefusal::new(format!(
-            "Approval refused: {id}. This bridge was started by the agent that asks"
+            "Approval refused: {id}. This bridge was started by the agent that requests it"
         ))),
     }
 }

@@ -118,11 +118,11 @@ fn refusal_reason(own: OwnPlatform) -> String {
     let (name, why) = match own {
         OwnPlatform::Cli => (
             "cli",
-            "they belong to whoever sits at the terminal; resume one with `hermes --resume ID`",
+            "they belong to the terminal; resume one with `hermes --resume ID`",
         ),
         OwnPlatform::Api => (
             "api",
-            "the program that began one goes on with it, over the HTTP API of `hermes gateway run`",
+            "the program that started one continues it over the HTTP API of `hermes gateway run`",
         ),
         OwnPlatform::Cron => (
             "cron",

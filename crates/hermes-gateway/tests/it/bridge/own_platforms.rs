@@ -96,7 +96,7 @@ async fn sending_to_a_conversation_without_a_platform_is_refused_with_the_reason
     let (place, _store) = with_own_conversations().await;
     let client = Client::legacy(&place.bridge(showing(&["all"]))).await;
     for (target, reason) in [
-        (format!("cli:{AT_TERMINAL}"), "whoever sits at the terminal"),
+        (format!("cli:{AT_TERMINAL}"), "they belong to the terminal"),
         ("api".to_owned(), "over the HTTP API"),
         ("cron:x".to_owned(), "runs of jobs"),
     ] {

@@ -40,7 +40,7 @@ pub(crate) fn check_host_and_origin(
         });
     if !is_known {
         return Err(forbidden(
-            "the Hub is not known by this name; add it to `allowed_hosts`",
+            "this host name is not allowed; add it to `allowed_hosts`",
         ));
     }
     let Some(origin) = headers.get(header::ORIGIN) else {
@@ -60,7 +60,7 @@ pub(crate) fn check_host_and_origin(
         Ok(())
     } else {
         Err(forbidden(
-            "this page may not call the Hub; add its origin to `allowed_origins`",
+            "this origin is not allowed; add it to `allowed_origins`",
         ))
     }
 }

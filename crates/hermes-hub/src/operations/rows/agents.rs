@@ -18,7 +18,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .read_only()
             .returns::<AgentState>(),
         Operation::new("start_tenant_agent", &[Post], "/v1/tenants/{tenant_id}/agent/start", agent::start)
-            .docs("Start an agent", "Starts a tenant's agent, or wakes it. The reply does not wait for it.")
+            .docs("Start an agent", "Starts a tenant's agent. The reply does not wait until it runs.")
             .scope(Scope::AgentWrite)
             .gate(Gate::ActiveTenant)
             .idempotent()
@@ -27,7 +27,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .success(&[202])
             .returns::<AgentState>(),
         Operation::new("stop_tenant_agent", &[Post], "/v1/tenants/{tenant_id}/agent/stop", agent::stop)
-            .docs("Stop an agent", "Stops a tenant's agent. The reply does not wait for it.")
+            .docs("Stop an agent", "Stops a tenant's agent. The reply does not wait for its end.")
             .scope(Scope::AgentWrite)
             .destructive()
             .idempotent()
@@ -36,7 +36,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .success(&[202])
             .returns::<AgentState>(),
         Operation::new("restart_tenant_agent", &[Post], "/v1/tenants/{tenant_id}/agent/restart", agent::restart)
-            .docs("Restart an agent", "Stops a tenant's agent and starts it again. The reply does not wait for it.")
+            .docs("Restart an agent", "Stops a tenant's agent and starts it again. The reply does not wait until it runs.")
             .scope(Scope::AgentWrite)
             .gate(Gate::ActiveTenant)
             .destructive()
@@ -45,7 +45,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .success(&[202])
             .returns::<AgentState>(),
         Operation::new("create_run", &[Post], "/v1/tenants/{tenant_id}/runs", runs::create)
-            .docs("Start a run", "Lets a tenant's agent work on something. The reply names the run; it does not wait for it.")
+            .docs("Start a run", "Starts a run of a tenant's agent. The reply has the run's id and does not wait for its end.")
             .scope(Scope::RunsWrite)
             .gate(Gate::ActiveTenant)
             .open_world()
@@ -69,14 +69,14 @@ pub(super) fn rows() -> Vec<Operation> {
             .extended_tool()
             .returns::<Run>(),
         Operation::new("watch_run", &[Get], "/v1/tenants/{tenant_id}/runs/{run_id}/events", runs::watch)
-            .docs("Watch a run", "Sends the events of a run as they happen, after those that did. `Last-Event-ID` or `after` resumes.")
+            .docs("Watch a run", "Streams the events of a run, past ones first. `Last-Event-ID` or `after` resumes.")
             .scope(Scope::RunsRead)
             .read_only()
             .untrusted()
             .command("tenant watch")
             .returns_events(),
         Operation::new("stop_run", &[Post], "/v1/tenants/{tenant_id}/runs/{run_id}/stop", runs::stop)
-            .docs("Stop a run", "Tells a run to stop.")
+            .docs("Stop a run", "Stops a run. The reply does not wait for its end.")
             .scope(Scope::RunsWrite)
             .destructive()
             .idempotent()
@@ -84,14 +84,14 @@ pub(super) fn rows() -> Vec<Operation> {
             .errors(&[409])
             .returns::<runs::RunStopped>(),
         Operation::new("decide_run", &[Post], "/v1/tenants/{tenant_id}/runs/{run_id}/approval", runs::decide)
-            .docs("Decide on what a run waits for", "Allows or denies what a run wants to do. The first decision counts.")
+            .docs("Decide on an approval of a run", "Allows or denies what a run wants to do. The first decision counts.")
             .scope(Scope::RunsApprove)
             .open_world()
             .command("tenant approve")
             .errors(&[409])
             .returns::<runs::ApprovalList>(),
         Operation::new("list_approvals", &[Get], "/v1/approvals", runs::list_approvals)
-            .docs("List approvals", "Lists what agents wait for a decision on, oldest first.")
+            .docs("List approvals", "Lists the pending approvals of agents, oldest first.")
             .scope(Scope::RunsRead)
             .read_only()
             .untrusted()

@@ -19,7 +19,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .errors(&[501])
             .returns::<cron::JobList>(),
         Operation::new("get_tenant_cron", &[Get], "/v1/tenants/{tenant_id}/agent-cron/{job_id}", cron::get)
-            .docs("Get a cron job", "Shows one cron job and what became of it the last ten times.")
+            .docs("Get a cron job", "Shows one cron job and its last ten executions.")
             .scope(Scope::CronRead)
             .read_only()
             .versioned()
@@ -31,7 +31,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .docs(
                 "Create a cron job",
                 "Creates a cron job for a tenant's agent: `schedule` is `every 30m`, `30m` (once), `weekdays at 9am`, five cron fields or \
-                 an ISO time; `prompt` is what the agent is asked to do then.",
+                 an ISO time; `prompt` is the task of the agent.",
             )
             .scope(Scope::CronWrite)
             .tool()
@@ -50,7 +50,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .errors(&[412, 422])
             .returns::<cron::JobReply>(),
         Operation::new("delete_tenant_cron", &[Delete], "/v1/tenants/{tenant_id}/agent-cron/{job_id}", cron::delete)
-            .docs("Delete a cron job", "Deletes one cron job and what it has written.")
+            .docs("Delete a cron job", "Deletes one cron job and its output.")
             .scope(Scope::CronWrite)
             .destructive()
             .idempotent()
@@ -58,21 +58,21 @@ pub(super) fn tools() -> Vec<Operation> {
             .command("tenant cron delete")
             .returns_nothing(),
         Operation::new("pause_tenant_cron", &[Post], "/v1/tenants/{tenant_id}/agent-cron/{job_id}/pause", cron::pause)
-            .docs("Pause a cron job", "Keeps one cron job from running until it is resumed.")
+            .docs("Pause a cron job", "Pauses one cron job until it is resumed.")
             .scope(Scope::CronWrite)
             .idempotent()
             .tool()
             .command("tenant cron pause")
             .returns::<cron::JobReply>(),
         Operation::new("resume_tenant_cron", &[Post], "/v1/tenants/{tenant_id}/agent-cron/{job_id}/resume", cron::resume)
-            .docs("Resume a cron job", "Lets a paused cron job run again; its next time is counted from now.")
+            .docs("Resume a cron job", "Resumes a paused cron job; its next run is counted from now.")
             .scope(Scope::CronWrite)
             .idempotent()
             .tool()
             .command("tenant cron resume")
             .returns::<cron::JobReply>(),
         Operation::new("run_tenant_cron", &[Post], "/v1/tenants/{tenant_id}/agent-cron/{job_id}/run", cron::run)
-            .docs("Run a cron job now", "Runs one cron job at once, whatever its schedule says. The reply names the run; it does not wait for it.")
+            .docs("Run a cron job now", "Runs one cron job now, outside its schedule. The reply has the run's id and does not wait for its end.")
             .scope(Scope::CronRun)
             .gate(Gate::ActiveTenant)
             .open_world()

@@ -10,7 +10,7 @@ use crate::{api_types::Scope, service::documents};
 pub(super) fn tools() -> Vec<Operation> {
     vec![
         Operation::new("get_tenant_impact_config", &[Get], "/v1/config/tenant-impact", documents::get_impact)
-            .docs("Get the tenant-impact configuration", "Shows the settings whose change alters running tenants, and their schema.")
+            .docs("Get the tenant-impact configuration", "Shows the settings that affect running tenants, and their schema.")
             .scope(Scope::ConfigRead)
             .read_only()
             .versioned()
@@ -20,8 +20,8 @@ pub(super) fn tools() -> Vec<Operation> {
         Operation::new("patch_tenant_impact_config", &[Patch], "/v1/config/tenant-impact", documents::patch_impact)
             .docs(
                 "Patch the tenant-impact configuration",
-                "Changes settings whose change alters running tenants, by a merge patch. The whole result is checked; \
-                 either all of it holds or nothing is changed.",
+                "Changes settings that affect running tenants, by a JSON merge patch. The whole result is checked; if \
+                 it is invalid, nothing is changed.",
             )
             .scope(Scope::ConfigWrite)
             .gate(Gate::WholeHub)
@@ -33,7 +33,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .errors(&[412, 422])
             .returns::<documents::ImpactReply>(),
         Operation::new("get_agent_policy", &[Get], "/v1/agent-policy", documents::get_policy)
-            .docs("Get the agent policy", "Shows the policy that holds for all agents.")
+            .docs("Get the agent policy", "Shows the policy of all agents.")
             .scope(Scope::PolicyRead)
             .read_only()
             .versioned()
@@ -41,7 +41,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .command("policy get")
             .returns::<documents::PolicyReply>(),
         Operation::new("put_agent_policy", &[Put], "/v1/agent-policy", documents::put_policy)
-            .docs("Replace the agent policy", "Replaces the policy that holds for all agents. It applies from their next call of a tool.")
+            .docs("Replace the agent policy", "Replaces the policy of all agents. It applies from their next tool call on.")
             .scope(Scope::PolicyWrite)
             .gate(Gate::WholeHub)
             .destructive()
@@ -52,7 +52,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .errors(&[412, 422])
             .returns::<documents::PolicyReply>(),
         Operation::new("get_agent_specialization", &[Get], "/v1/agent-specialization", documents::get_specialization)
-            .docs("Get the specialization", "Shows the text that stands before every hosted agent's own instructions, and how many work with it.")
+            .docs("Get the specialization", "Shows the text before every hosted agent's own instructions, and how many agents have applied it.")
             .scope(Scope::PolicyRead)
             .read_only()
             .versioned()
@@ -60,7 +60,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .command("specialization get")
             .returns::<documents::Specialization>(),
         Operation::new("put_agent_specialization", &[Put], "/v1/agent-specialization", documents::put_specialization)
-            .docs("Set the specialization", "Sets the text that stands before every hosted agent's own instructions. An empty text removes it.")
+            .docs("Set the specialization", "Sets the text before every hosted agent's own instructions. An empty text removes it.")
             .scope(Scope::PolicyWrite)
             .gate(Gate::WholeHub)
             .destructive()
@@ -176,7 +176,7 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .docs(
             "Explain the policy",
-            "Tells what the policy says about a tool of a tenant, and which rule decides.",
+            "Explains whether a tenant may use a tool, and which rule decides.",
         )
         .scope(Scope::PolicyRead)
         .read_only()

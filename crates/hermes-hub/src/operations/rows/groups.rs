@@ -87,7 +87,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .success(&[201])
             .returns::<tokens::TokenReply>(),
         Operation::new("rotate_token", &[Post], "/v1/tokens/{token_id}/rotate", tokens::rotate)
-            .docs("Rotate a token", "Gives a token another secret, shown once. The old one lives on for `grace` seconds.")
+            .docs("Rotate a token", "Gives a token another secret, shown once. The old one stays valid for `grace` seconds.")
             .scope(Scope::TokensAdmin)
             .gate(Gate::WholeHub)
             .destructive()
@@ -95,7 +95,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .command("token rotate")
             .returns::<tokens::TokenReply>(),
         Operation::new("revoke_token", &[Delete], "/v1/tokens/{token_id}", tokens::revoke)
-            .docs("Revoke a token", "Ends a token, its streams and its MCP sessions. The last admin token stays.")
+            .docs("Revoke a token", "Revokes a token and ends its streams and MCP sessions. The last admin token cannot be revoked.")
             .scope(Scope::TokensAdmin)
             .gate(Gate::WholeHub)
             .destructive()
@@ -111,7 +111,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .returns::<audit::AuditList>()
             .also_returns("application/x-ndjson"),
         Operation::new("verify_audit", &[Get], "/v1/audit/verify", audit::verify)
-            .docs("Verify the audit log", "Looks at every entry of the audit log and names the first that is not as it was written.")
+            .docs("Verify the audit log", "Verifies every entry of the audit log and names the first one that was changed.")
             .scope(Scope::AuditRead)
             .read_only()
             .command("hub audit verify")

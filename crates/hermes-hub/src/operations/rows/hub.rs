@@ -6,14 +6,14 @@ use crate::{operations::document, service::hub};
 pub(super) fn rows() -> Vec<Operation> {
     vec![
         Operation::new("healthz", &[Get], "/v1/healthz", hub::healthz)
-            .docs("Health", "Tells that the Hub runs.")
+            .docs("Health", "Reports that the Hub runs.")
             .public()
             .read_only()
             .returns::<hub::Health>(),
         Operation::new("readyz", &[Get], "/v1/readyz", hub::readyz)
             .docs(
                 "Readiness",
-                "Tells whether database, objects and disk can be used.",
+                "Reports whether database, objects and disk are usable.",
             )
             .public()
             .read_only()
@@ -34,14 +34,14 @@ pub(super) fn rows() -> Vec<Operation> {
         Operation::new("version", &[Get], "/v1/version", hub::version)
             .docs(
                 "Version",
-                "Tells the Hub's version, the protocols it speaks and its features.",
+                "Shows the Hub's version, the protocols it supports and its features.",
             )
             .read_only()
             .returns::<hub::HubVersion>(),
         Operation::new("whoami", &[Get], "/v1/whoami", hub::whoami)
             .docs(
                 "Who am I",
-                "Tells what your token may do, for which tenants, and until when.",
+                "Shows what your token may do, for which tenants, and until when.",
             )
             .read_only()
             .extended_tool()

@@ -35,8 +35,8 @@ pub(super) fn tools() -> Vec<Operation> {
         Operation::new("read_share_file", &[Get], "/v1/tenants/{tenant_id}/shares/{group_id}/files/content", shares::read)
             .docs(
                 "Read a file of a share",
-                "Reads a text file of a share. `offset` and `limit` count lines; without a limit, or with 0, comes all \
-                 that the Hub sends at once, and `nextOffset` leads on.",
+                "Reads a text file of a share. `offset` and `limit` count lines. Without a limit, or with 0, the reply \
+                 has as much as the Hub sends at once; continue at `nextOffset`.",
             )
             .scope(Scope::SharesRead)
             .read_only()
@@ -47,7 +47,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .errors(&[409, 415])
             .returns::<FileText>(),
         Operation::new("stat_share_path", &[Get], "/v1/tenants/{tenant_id}/shares/{group_id}/stat", shares::stat)
-            .docs("Look at a path of a share", "Tells what is at a path of a share: type, size, time and version.")
+            .docs("Look at a path of a share", "Shows what is at a path of a share: type, size, time and version.")
             .scope(Scope::SharesRead)
             .read_only()
             .versioned()
@@ -84,7 +84,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .errors(&[409, 412, 507])
             .returns::<WrittenFile>(),
         Operation::new("make_share_dir", &[Put], "/v1/tenants/{tenant_id}/shares/{group_id}/dirs", shares::make_dir)
-            .docs("Make a directory in a share", "Makes a directory of a share, with those on the way to it. The tenant needs write access.")
+            .docs("Create a directory in a share", "Creates a directory of a share, with its missing parents. The tenant needs write access.")
             .scope(Scope::SharesWrite)
             .gate(Gate::Writer)
             .idempotent()
@@ -125,10 +125,9 @@ pub(super) fn sync() -> Vec<Operation> {
         )
         .docs(
             "Copy a tenant's context",
-            "Copies what a tenant's home says about itself (its soul, context, memories, skills) to a directory on the \
-             Hub's machine, beneath an allowed root. `dry_run` shows what would be done. `delete` removes files that \
-             an earlier copy made and that the home no longer has; it needs the scope `sync:delete` and a configured \
-             root.",
+            "Copies a tenant's context (SOUL.md, context, memories, skills) to a directory on the Hub's machine, below an \
+             allowed root. `dry_run` shows what would be done. `delete` removes files that an earlier copy made and that \
+             the home no longer has; it needs the scope `sync:delete` and a configured root.",
         )
         .scope(Scope::SyncRun)
         .destructive()

@@ -33,7 +33,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .docs(
                 "Create a tenant",
                 "Creates a tenant: an agent with a home of its own. Everything is optional; what is absent comes from \
-                 the flavor. The home is made in the background: `status` turns from `provisioning` to `ready`.",
+                 the flavor. The home is created in the background: `status` turns from `provisioning` to `ready`.",
             )
             .scope(Scope::TenantsWrite)
             .gate(Gate::WholeHub)
@@ -46,7 +46,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .docs(
                 "Update a tenant",
                 "Changes settings of a tenant. Only what is given is changed; `null` goes back to the flavor's \
-                 default. `observedGeneration` reaches `generation` when the agent works with the change.",
+                 default. `observedGeneration` reaches `generation` when the agent has applied the change.",
             )
             .scope(Scope::TenantsWrite)
             .idempotent()
@@ -142,7 +142,7 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .docs(
             "Restore a tenant",
-            "Takes the deletion of a tenant back, with its home, jobs, variables and groups.",
+            "Undoes the deletion of a tenant, with its home, jobs, variables and groups.",
         )
         .scope(Scope::TenantsDelete)
         .gate(Gate::AnyTenant)
@@ -157,7 +157,7 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .docs(
             "Rotate a runtime key",
-            "Gives a tenant's agent another key. The reply shows it, once.",
+            "Gives a tenant's agent a new runtime key. The reply shows it, once.",
         )
         .scope(Scope::TokensAdmin)
         .in_query(&["grace"])
@@ -171,7 +171,7 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .docs(
             "Turn a skill on or off",
-            "Sets whether a skill is offered to the agent, and whether it is kept as it is.",
+            "Sets whether a skill is offered to the agent, and whether the agent may change it.",
         )
         .scope(Scope::SkillsWrite)
         .idempotent()
@@ -258,8 +258,8 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .docs(
             "Download a file of the workspace",
-            "Sends a file of a tenant's workspace as it is; `Range` asks for a part. With `tar.zst`, a directory or the \
-             whole workspace as one archive, without links.",
+            "Sends a file of a tenant's workspace unchanged; `Range` requests a part. With `tar.zst`, sends a directory \
+             or the whole workspace as one archive, without links.",
         )
         .scope(Scope::FilesRead)
         .read_only()

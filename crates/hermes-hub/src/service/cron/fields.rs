@@ -34,25 +34,25 @@ const READ_ONLY: [&str; 15] = [
 #[derive(Debug, Deserialize, JsonSchema)]
 #[expect(dead_code, reason = "its form is what is wanted of it")]
 pub(super) struct JobInput {
-    /// An id of letters, digits, `_` and `-`; one is made if absent.
+    /// An id of letters, digits, `_` and `-`; generated if absent.
     id: Option<String>,
     /// Up to 200 characters; the beginning of the prompt if absent.
     name: Option<String>,
     /// `every 30m`, `30m` (once), `weekdays at 9am`, five cron fields, or an ISO time.
     schedule: String,
-    /// What the agent is asked to do, up to 5000 characters.
+    /// The task of the agent, up to 5000 characters.
     prompt: Option<String>,
     /// Where the result goes: `local`, `origin`, a platform or a target.
     deliver: Option<String>,
     /// Skills to load first.
     skills: Option<Vec<String>>,
-    /// How often; for ever if absent.
+    /// How many times; unlimited if absent.
     repeat: Option<Value>,
-    /// Whether it runs at all.
+    /// Whether it is enabled.
     enabled: Option<bool>,
     /// The model to use.
     model: Option<String>,
-    /// A script whose output goes into the prompt.
+    /// A script whose output is added to the prompt.
     script: Option<String>,
 }
 

@@ -18,21 +18,21 @@ use crate::{
 
 const MAX_BYTES: usize = 64 * 1024;
 
-/// How far a text has come.
+/// How many tenants have applied the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum SpecializationStatus {
-    /// There is none.
+    /// There is no text.
     Unset,
-    /// No tenant works with it yet.
+    /// No tenant has applied it yet.
     Pending,
-    /// All tenants do.
+    /// All tenants have applied it.
     Applied,
-    /// Some do.
+    /// Some tenants have applied it.
     Partial,
 }
 
-/// The text, and how many tenants work with it.
+/// The text, and how many tenants have applied it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Specialization {
@@ -44,7 +44,7 @@ pub(crate) struct Specialization {
     updated_at: Option<Time>,
 }
 
-/// A text to be set.
+/// A text to set.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutSpecialization {

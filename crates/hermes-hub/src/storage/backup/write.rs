@@ -60,7 +60,7 @@ pub async fn write_backup(
             match database::copy_database(&root, &source.path, &copy).await {
                 Ok(()) => source.copy = Some(copy),
                 Err(error) => {
-                    tracing::warn!(%error, "SQLite cannot open a database; copying the file as it is");
+                    tracing::warn!(%error, "SQLite cannot open a database; copying the file unchanged");
                 }
             }
         }

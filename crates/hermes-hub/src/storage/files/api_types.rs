@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What a path leads to. Anything else (pipes, sockets, devices) is not shown.
+/// The kind of a path. Pipes, sockets and devices are not shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EntryType {
@@ -11,7 +11,7 @@ pub enum EntryType {
     Dir,
     /// A regular file.
     File,
-    /// A symbolic link; where it leads is not told.
+    /// A symbolic link; its target is not shown.
     Symlink,
 }
 
@@ -23,7 +23,7 @@ pub struct FileEntry {
     pub name: String,
     /// From the root; empty for the root.
     pub path: String,
-    /// What it is.
+    /// Its kind.
     #[serde(rename = "type")]
     pub entry_type: EntryType,
     /// Bytes of a file; 0 otherwise.
@@ -41,7 +41,7 @@ pub struct Listing {
     pub path: String,
     /// Directories first, each in byte order.
     pub entries: Vec<FileEntry>,
-    /// Whether there are more than fit.
+    /// Whether the list was cut.
     pub truncated: bool,
 }
 
@@ -49,21 +49,21 @@ pub struct Listing {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileText {
-    /// Which file.
+    /// The file.
     pub path: String,
     /// The lines.
     pub content: String,
     /// The number of the first line, from 0.
     pub offset: u64,
-    /// How many lines these are.
+    /// The number of lines in this reply.
     pub lines: u64,
-    /// How many lines the file has.
+    /// The number of lines of the file.
     pub total_lines: u64,
     /// Bytes of the file.
     pub size: u64,
-    /// Whether lines follow.
+    /// Whether more lines follow.
     pub truncated: bool,
-    /// The offset to go on with.
+    /// The offset of the next line.
     pub next_offset: Option<u64>,
     /// The version that was read.
     pub etag: String,
@@ -73,11 +73,11 @@ pub struct FileText {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrepMatch {
-    /// In which file.
+    /// The file.
     pub path: String,
     /// The line's number, from 1.
     pub line: u64,
-    /// Where in the line the first match begins, in characters from 1.
+    /// The column of the first match, in characters from 1.
     pub column: u64,
     /// The line, cut after 500 characters.
     pub text: String,
@@ -85,7 +85,7 @@ pub struct GrepMatch {
     pub text_truncated: bool,
 }
 
-/// What a search found, by path and line.
+/// The matches of a search, by path and line.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrepResult {
@@ -95,11 +95,11 @@ pub struct GrepResult {
     pub truncated: bool,
     /// Files that were searched.
     pub files_searched: u64,
-    /// Files that were not: binary, unreadable, or with lines beyond all measure.
+    /// Files that were not searched: binary, unreadable, or with lines that are too long.
     pub files_skipped: u64,
 }
 
-/// What was found by name, by path.
+/// The matches of a search for names, by path.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct FindResult {
     /// The entries.
@@ -112,10 +112,10 @@ pub struct FindResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WrittenFile {
-    /// What it is now.
+    /// The file.
     #[serde(flatten)]
     pub entry: FileEntry,
-    /// How much of it is new.
+    /// The number of bytes written.
     pub bytes_written: u64,
 }
 
@@ -126,7 +126,7 @@ pub enum CreateOutcome {
     Replaced,
 }
 
-/// How much a tree holds.
+/// The size of a tree.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct TreeUsage {
     /// Bytes in regular files.

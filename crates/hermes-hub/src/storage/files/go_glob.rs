@@ -107,7 +107,7 @@ impl GlobTranslator<'_> {
             } else {
                 low
             };
-            // A reversed range has no members; Go accepts it all the same.
+            // A reversed range has no members; Go accepts it anyway.
             if low <= high {
                 let _ = write!(
                     ranges,

@@ -214,7 +214,7 @@ fn decide_outcome(
         return Ok(Err("the tenant is blocked".into()));
     }
     if context.runner == CronRunner::OwnGateway {
-        return Ok(Err("a gateway of the home itself lets its jobs run".into()));
+        return Ok(Err("a gateway of the home runs its jobs".into()));
     }
     if context.quota == QuotaState::Exceeded {
         return Ok(Err("the tenant is over its storage quota".into()));
@@ -230,7 +230,7 @@ fn decide_outcome(
         return Ok(Err("it was missed".into()));
     }
     if due.is_active {
-        return Ok(Err("the run before is still under way".into()));
+        return Ok(Err("the previous run is still active".into()));
     }
     tracing::debug!(tenant = %due.tenant, job = job.id(), "cron job due");
     job_run(&due.tenant, &due.job)

@@ -214,7 +214,7 @@ impl Scheduler {
             message: if by_hub {
                 String::new()
             } else {
-                "a gateway of the home itself lets its jobs run".into()
+                "a gateway of the home runs its jobs".into()
             },
             last_transition_time: Time::now(),
         };

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::{Problem, ProblemCode};
 
-/// Settings of an agent that may be given.
+/// Settings of an agent.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct AgentOverrides {
@@ -14,15 +14,15 @@ pub(crate) struct AgentOverrides {
     pub(crate) model: Option<String>,
     /// An IANA zone such as `Europe/Berlin`.
     pub(crate) timezone: Option<String>,
-    /// Whether the agent starts by itself when there is something to do.
+    /// Whether a run or job starts the agent.
     pub(crate) auto_start: Option<bool>,
-    /// Seconds without work before it sleeps.
+    /// Idle seconds before it is stopped.
     pub(crate) idle_stop_seconds: Option<u64>,
-    /// Runs at once.
+    /// The maximum number of concurrent runs.
     pub(crate) max_concurrent_runs: Option<u32>,
 }
 
-/// Limits of disk space that may be given.
+/// Limits of disk space.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct StorageOverrides {
@@ -32,15 +32,15 @@ pub(crate) struct StorageOverrides {
     pub(crate) files_quota: Option<u64>,
 }
 
-/// Settings of a browser that may be given.
+/// Settings of a browser.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct BrowserOverrides {
-    /// Whether there is one.
+    /// Whether the tenant has a browser.
     pub(crate) enabled: Option<bool>,
-    /// Which kind.
+    /// The kind.
     pub(crate) mode: Option<String>,
-    /// Pages at once.
+    /// The maximum number of open pages.
     pub(crate) max_tabs: Option<u32>,
 }
 

@@ -266,7 +266,7 @@ async fn a_job_that_is_still_running_is_not_started_again() {
     let fires = world.wait_for_fires(&tenant, &job, 2).await;
     assert_eq!(
         fires[1].skipped.as_deref(),
-        Some("the run before is still under way")
+        Some("the previous run is still active")
     );
     let entry = hermes_hub::storage::audit::NewAuditEntry::by_hub("run_tenant_cron");
     let now = world.runs.run_job(&tenant, &job, entry).await.unwrap_err();

@@ -50,7 +50,7 @@ impl Connector {
             self.start_process(settings, resolved, processes)
                 .await
                 .inspect_err(
-                    |error| tracing::debug!(server = %self.name, %error, "starting a second process failed"),
+                    |error| tracing::debug!(server = %self.name, %error, "failed to start a second process"),
                 )
                 .ok()
         };

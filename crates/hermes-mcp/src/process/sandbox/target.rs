@@ -37,7 +37,7 @@ pub struct SandboxTarget<'a> {
 /// The kernel cannot do what the configuration insists on.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`sandbox.required` is set, and {}; use a kernel that can, or set `sandbox.required: false` to run the server all the same",
+    "`sandbox.required` is set, and {}; use a kernel that can, or set `sandbox.required: false` to run the server anyway",
     missing.join(", and ")
 )]
 pub struct UnsupportedSandbox {

@@ -30,10 +30,10 @@ impl ExceededLimit {
     pub(super) fn describe(self, what: &str) -> String {
         match self {
             Self::Items => format!(
-                "the server has more than {MAX_ITEMS} {what}, the most that are taken; the rest is left out"
+                "the server has more than {MAX_ITEMS} {what}, which is the maximum; the rest is left out"
             ),
             Self::Bytes => format!(
-                "the {what} of the server take more than {} MiB, the most that is taken; the rest is left out",
+                "the {what} of the server take more than {} MiB, which is the maximum; the rest is left out",
                 MAX_LIST_BYTES >> 20
             ),
         }

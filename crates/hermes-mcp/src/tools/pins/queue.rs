@@ -120,7 +120,7 @@ impl PinQueue {
             let new = tools.filter(|tool| comparison.new.contains(&tool.name));
             self.lock().file = None;
             if let Err(error) = self.pins.accept(server, new) {
-                tracing::warn!(server = %server, %error, "pinning tools failed");
+                tracing::warn!(server = %server, %error, "failed to pin tools");
             }
         }
         Ok(comparison)

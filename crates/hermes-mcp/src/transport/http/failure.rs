@@ -18,7 +18,7 @@ use crate::{http_client::TlsError, oauth::OAuthError};
 pub enum HttpFailure {
     /// 401.
     #[error(
-        "the server wants authorization (HTTP 401): log in with `hermes mcp login`, or check the credentials in \
+        "the server requires authorization (HTTP 401): log in with `hermes mcp login`, or check the credentials in \
          `headers`"
     )]
     Auth {
@@ -235,7 +235,7 @@ fn status_hint(status: u16) -> &'static str {
         404 => ": there is nothing at this address; check `url`",
         405 => ": this address takes no MCP messages; check `url`",
         429 => ": too many requests; try again later",
-        500.. => ": the fault is on the server's side",
+        500.. => ": the server failed",
         _ => "",
     }
 }

@@ -43,7 +43,7 @@ pub(super) async fn read_excerpt(mut response: reqwest::Response) -> String {
             start.extend_from_slice(&chunk[..chunk.len().min(EXCERPT_BYTES)]);
         }
     };
-    // What was read before the time ran out is shown all the same.
+    // What was read before the time ran out is still shown.
     let _ = tokio::time::timeout(EXCERPT_TIMEOUT, read).await;
     excerpt_of(&start)
 }

@@ -128,7 +128,7 @@ async fn a_result_of_no_known_shape_is_an_error() {
         let error = setup
             .error("mcp_s_content", json!({ "result": result }))
             .await;
-        assert!(error.contains("unknown shape"), "{result}: {error}");
+        assert!(error.contains("unknown format"), "{result}: {error}");
     }
 }
 
@@ -140,7 +140,7 @@ async fn a_result_type_nobody_knows_is_an_error_and_not_an_empty_answer() {
             .calls(|calls| calls.result_type = Some("hologram".into()));
         let (setup, _peer) = one_server(wire, behaviour).await;
         let error = setup.error("mcp_s_echo", json!({ "text": "hi" })).await;
-        assert!(error.contains("unknown shape"), "{wire:?}: {error}");
+        assert!(error.contains("unknown format"), "{wire:?}: {error}");
     }
 }
 

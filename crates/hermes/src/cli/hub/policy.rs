@@ -21,7 +21,7 @@ pub(crate) enum PolicyCommand {
     Get,
     /// Replace the policy by a JSON document.
     Put(DocumentArgs),
-    /// Explain what the policy allows for a tool of a tenant.
+    /// Explain whether a tenant may use a tool, and which rule decides.
     Explain {
         /// The tenant's id.
         tenant: String,

@@ -8,7 +8,7 @@ use crate::cli::{ConfirmArgs, HubArgs, VersionArgs};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A share holds the files of a group. You see and change what the tenant's own agent could.
+A share holds the files of a group. You have the access of the tenant given with `--tenant`.
 
 Examples:
   hermes share list --tenant acme
@@ -62,9 +62,9 @@ pub(crate) enum ShareCommand {
     Mv {
         /// The group whose share it is.
         group: String,
-        /// What is moved.
+        /// The present path.
         from: String,
-        /// Where to.
+        /// The new path.
         to: String,
     },
     /// Remove a file or directory.
@@ -135,9 +135,9 @@ pub(crate) struct ShareWriteArgs {
 pub(crate) struct ShareRmArgs {
     /// The group whose share it is.
     pub(crate) group: String,
-    /// What is removed.
+    /// The file or directory.
     pub(crate) path: String,
-    /// Including everything in it.
+    /// Remove a directory with everything in it.
     #[arg(short, long)]
     pub(crate) recursive: bool,
     #[command(flatten)]

@@ -63,7 +63,7 @@ pub(crate) enum TenantCommand {
     RotateKey(RotateKeyArgs),
     /// Copy a tenant's context to a directory of the Hub's machine.
     Sync(TenantSyncArgs),
-    /// Look at the files of a tenant's workspace.
+    /// List, print or save the files of a tenant's workspace.
     Files(TenantFilesArgs),
     /// Scheduled jobs of a tenant.
     Cron {
@@ -173,10 +173,10 @@ pub(crate) struct TenantDeleteArgs {
 pub(crate) struct TenantBlockArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
-    /// What its users are told.
+    /// The message for its users.
     #[arg(long, value_name = "TEXT")]
     pub(crate) message: Option<String>,
-    /// Why, for operators.
+    /// The reason, for operators.
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
     #[command(flatten)]
@@ -260,7 +260,7 @@ pub(crate) struct TenantApproveArgs {
     /// All pending approvals of the run.
     #[arg(long)]
     pub(crate) all: bool,
-    /// Why; the agent is told.
+    /// The reason, which the agent sees.
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 }
@@ -269,7 +269,7 @@ pub(crate) struct TenantApproveArgs {
 pub(crate) struct TenantSyncArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
-    /// Where to: below `sync` of the Hub's data, or an absolute path below `sync.allowed_roots`.
+    /// The directory: below `sync` of the Hub's data, or an absolute path below `sync.allowed_roots`.
     pub(crate) destination: String,
     /// Show what would be done, and do nothing.
     #[arg(long)]
@@ -308,7 +308,7 @@ pub(crate) enum TenantEnvCommand {
     },
     /// Set a variable; its value comes from stdin.
     #[command(after_help = "\
-The value is read to the end of stdin, without the last line end. On a terminal it is asked for and not shown.
+The value is read from stdin, without the last line end. On a terminal you are asked for it; it is not shown.
 
 Example:
   hermes tenant env set acme OPENAI_API_KEY < key.txt")]

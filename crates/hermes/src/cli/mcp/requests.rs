@@ -1,10 +1,10 @@
-//! The arguments of verbs that ask something of a server.
+//! The arguments of verbs that send a request to a server.
 
 use clap::Args;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-A running hermes process (`hermes up`, a gateway, a chat) that has the server makes the call, in its session.
+If a running hermes process (`hermes up`, a gateway, a chat) has the server, it makes the call in its own session.
 
 Examples:
   hermes mcp call filesystem.read_text_file path=/tmp/a.txt head:=3
@@ -17,7 +17,7 @@ pub(crate) struct CallArgs {
     /// The arguments: name=value, name:=JSON, or one JSON object. After a bare SERVER the tool comes first.
     #[arg(value_name = "ARGUMENT")]
     pub(crate) rest: Vec<String>,
-    /// One argument, k=v (repeatable); a value that is JSON is taken as JSON where the tool wants it so.
+    /// One argument, k=v (repeatable); a value that is JSON is sent as JSON where the tool takes it.
     #[arg(long = "arg", value_name = "K=V")]
     pub(crate) arg: Vec<String>,
     /// All arguments as JSON: the text itself, @FILE, or - for stdin.

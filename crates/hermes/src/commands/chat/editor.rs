@@ -242,7 +242,7 @@ fn open_history(path: &Path) -> Option<FileBackedHistory> {
         .open(path)
         .and_then(|file| file.set_permissions(std::fs::Permissions::from_mode(0o600)));
     if let Err(error) = made {
-        tracing::warn!(path = %path.display(), %error, "cannot open the input history");
+        tracing::warn!(path = %path.display(), %error, "failed to open the input history");
         return None;
     }
     FileBackedHistory::with_file(HISTORY_ENTRIES, path.to_owned()).ok()

@@ -450,7 +450,7 @@ impl<'a> InteractiveChat<'a> {
         let closed = self.conversation.close(EndReason::CliClose).await;
         if stored {
             self.screen
-                .note(&format!("Go on with: hermes --resume {id}"));
+                .note(&format!("Continue with: hermes --resume {id}"));
         }
         closed.map_err(|error| start::conversation_failure(&error))
     }

@@ -228,7 +228,7 @@ async fn run_conversation(
             if let Some(id) = &id {
                 context
                     .output
-                    .note(format!("Go on with: hermes --resume {id}"));
+                    .note(format!("Continue with: hermes --resume {id}"));
             }
         }
     }

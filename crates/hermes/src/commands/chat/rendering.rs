@@ -9,7 +9,7 @@ use hermes_agent::{compact::CompactionMethod, turn::TurnEvent};
 /// The line for an event; none for those about something else.
 pub(crate) fn compaction_line(event: &TurnEvent) -> Option<String> {
     Some(match event {
-        TurnEvent::Compacting(_) => "The conversation is being made shorter.".to_owned(),
+        TurnEvent::Compacting(_) => "The conversation is being shortened.".to_owned(),
         TurnEvent::Compacted {
             means,
             tokens_before,
@@ -17,11 +17,11 @@ pub(crate) fn compaction_line(event: &TurnEvent) -> Option<String> {
         } => {
             let means = match means {
                 CompactionMethod::Shortened => "old results of tools were shortened",
-                CompactionMethod::Summary => "its middle was summed up",
+                CompactionMethod::Summary => "its middle was summarized",
                 CompactionMethod::DroppedResults => "the oldest results of tools were left out",
             };
             format!(
-                "The conversation is shorter: {means}, about {tokens_before} tokens became {tokens_after}."
+                "The conversation was shortened: {means}, about {tokens_before} tokens became {tokens_after}."
             )
         }
         TurnEvent::SummaryFailed(failure) => {

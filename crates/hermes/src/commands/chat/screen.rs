@@ -311,7 +311,7 @@ impl ScreenState {
     /// More of an answer.
     fn write_text(&mut self, piece: &str) {
         if self.is_locked {
-            // No answer is written while its tools ask; what comes all the same must not disturb.
+            // No answer is written while its tools ask; what comes anyway must not disturb.
             self.queue.push(printable(piece).into_owned());
             return;
         }

@@ -35,9 +35,9 @@ pub(super) fn chat_settings(context: &Context, args: &ChatArgs) -> Result<Settin
         context.written_settings()?
     };
     if context.is_safe_mode() {
-        context.output.note(
-            "safe mode: config.yaml, instructions of your own and MCP servers are left aside",
-        );
+        context
+            .output
+            .note("safe mode: config.yaml, your own instructions and MCP servers are ignored");
     }
     let unknown = unknown_toolsets(&settings, "cli", &args.toolsets);
     if let Some(word) = unknown.first() {

@@ -115,7 +115,7 @@ pub(super) fn run_create(jobs: &CronJobs<'_>, args: &CronCreateArgs) -> Result<(
         file.create(new, &jobs.now)
     })?;
     let (schedule, next) = (made.schedule_display(), jobs.next_run(&made));
-    jobs.print_schedule_change(&made, &format!("is made: {schedule}, next run {next}"));
+    jobs.print_schedule_change(&made, &format!("is created: {schedule}, next run {next}"));
     super::status::warn_without_ticker(jobs);
     Ok(())
 }
@@ -178,7 +178,10 @@ pub(super) fn pause(jobs: &CronJobs<'_>, args: &CronPauseArgs) -> Result<(), Fai
 
 pub(super) fn resume(jobs: &CronJobs<'_>, args: &CronJobArgs) -> Result<(), Failure> {
     let job = jobs.change(&args.job, |file| file.resume(&args.job, &jobs.now))?;
-    jobs.print_change(&job, &format!("goes on, next run {}", jobs.next_run(&job)));
+    jobs.print_change(
+        &job,
+        &format!("is resumed, next run {}", jobs.next_run(&job)),
+    );
     status::warn_without_ticker(jobs);
     Ok(())
 }

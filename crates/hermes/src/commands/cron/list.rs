@@ -29,7 +29,9 @@ pub(super) fn run(jobs: &CronJobs<'_>, args: &CronListArgs) -> Result<(), Failur
         output.table(&table(jobs, &listed));
     }
     if hidden > 0 {
-        output.note(format!("{hidden} paused or over: `hermes cron list --all`"));
+        output.note(format!(
+            "{hidden} paused or finished: `hermes cron list --all`"
+        ));
     }
     let listed: Vec<_> = listed.iter().map(|job| job.as_json()).collect();
     output.json(json!({"jobs": listed}));

@@ -24,14 +24,14 @@ const SECRETS: &str = "secrets";
 
 pub(super) fn unreadable(error: &SettingsError) -> HomeCheck {
     HomeCheck::fail(CONFIG, error.to_string())
-        .fix("`hermes config edit` opens it; until it can be read, nothing in it counts")
+        .fix("`hermes config edit` opens it; until it can be read, it has no effect")
 }
 
 pub(super) fn config(home: &Home, settings: &Settings) -> HomeCheck {
     let path = home.config_file();
     let path = path.display();
     if !home.config_file().exists() {
-        return HomeCheck::warn(CONFIG, format!("{path} does not exist: the defaults count"))
+        return HomeCheck::warn(CONFIG, format!("{path} does not exist: the defaults apply"))
             .fix("`hermes setup` writes one and asks for the rest");
     }
     match settings.warnings.as_slice() {
@@ -54,13 +54,16 @@ pub(super) fn secrets(home: &Home, settings: &Settings) -> HomeCheck {
     let kept = SecretStore::for_user(home, &settings.variables).list();
     match kept {
         Err(error) => HomeCheck::fail(SECRETS, error.to_string()).fix(
-            "`hermes secret list` tries again; a secret that cannot be read has to be set anew",
+            "`hermes secret list` tries again; a secret that cannot be read must be set again",
         ),
         Ok(kept) => {
             let file = if env.exists() { ".env" } else { "no .env" };
             HomeCheck::ok(
                 SECRETS,
-                format!("{file}, {} kept apart", pluralize(kept.len(), "secret")),
+                format!(
+                    "{file}, {} stored separately",
+                    pluralize(kept.len(), "secret")
+                ),
             )
         }
     }
@@ -112,8 +115,9 @@ pub(super) fn servers(
 ) -> Result<HomeCheck, Failure> {
     const ID: &str = "servers";
     if settings.servers.is_empty() {
-        return Ok(HomeCheck::warn(ID, "no MCP server is configured")
-            .fix("`hermes mcp catalog` lists some, `hermes mcp import` takes over those of other programs"));
+        return Ok(HomeCheck::warn(ID, "no MCP server is configured").fix(
+            "`hermes mcp catalog` lists some, `hermes mcp import` imports those of other programs",
+        ));
     }
     let problems = mcp::summarize_checks(context, probe)?;
     let all = pluralize(settings.servers.len(), "server");
@@ -139,7 +143,7 @@ pub(super) fn commands(settings: &Settings) -> HomeCheck {
         let part = HomeCheck::ok(ID, message);
         if confinement.is_supported() {
             return part.fix(
-                "`hermes config set terminal.sandbox workspace` holds them to the working directory",
+                "`hermes config set terminal.sandbox workspace` confines them to the working directory",
             );
         }
         return part;
@@ -194,8 +198,9 @@ pub(super) fn store(context: &Context) -> Result<HomeCheck, Failure> {
 }
 
 fn damaged_store(error: &StoreError) -> HomeCheck {
-    HomeCheck::fail("store", error.to_string())
-        .fix("put a copy in its place (`state.db.bak-…`), or move it away to begin anew")
+    HomeCheck::fail("store", error.to_string()).fix(
+        "put a copy in its place (`state.db.bak-…`), or move it away to start with an empty one",
+    )
 }
 
 pub(super) fn gateway(context: &Context, settings: &Settings) -> HomeCheck {

@@ -266,7 +266,7 @@ fn serve_control_requests(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &Can
             });
         }
         Err(error) => {
-            tracing::warn!(%error, "control socket failed, `hermes mcp status` cannot reach this process");
+            tracing::warn!(%error, "control socket failed; `hermes mcp status` cannot reach this process");
         }
     }
 }
@@ -274,7 +274,7 @@ fn serve_control_requests(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &Can
 /// Failing to write the state does not stop the gateway.
 fn log_state_error(changed: Result<(), InstanceError>) {
     if let Err(error) = changed {
-        tracing::warn!(%error, "cannot write the gateway state");
+        tracing::warn!(%error, "failed to write the gateway state");
     }
 }
 
@@ -327,7 +327,7 @@ pub(super) async fn follow_config(
         let settings = match gateway.load_settings() {
             Ok(settings) => settings,
             Err(error) => {
-                tracing::warn!(%error, "invalid configuration, keeping the previous one");
+                tracing::warn!(%error, "invalid configuration; keeping the previous one");
                 continue;
             }
         };
@@ -346,7 +346,7 @@ pub(super) async fn follow_config(
                 let connecting = host.map(Host::servers_without_tools).unwrap_or_default();
                 tracing::info!(
                     ?connecting,
-                    "configuration reloaded, no server started or stopped"
+                    "configuration reloaded; no server started or stopped"
                 );
             }
         }

@@ -65,7 +65,7 @@ fn verify_log(hub: &HubClient<'_>) -> Result<(), Failure> {
         .find(|chain| !chain["firstBrokenSeq"].is_null());
     if let Some(chain) = broken {
         let failure = Failure::failed(format!(
-            "entry {} of chain `{}` is not as it was written: {}",
+            "entry {} of chain `{}` was changed: {}",
             plain_text(&chain["firstBrokenSeq"]),
             plain_text(&chain["chain"]),
             plain_text(&chain["reason"]),
@@ -82,7 +82,7 @@ fn verify_log(hub: &HubClient<'_>) -> Result<(), Failure> {
         .filter_map(|chain| chain["entries"].as_u64())
         .sum();
     hub.output()
-        .line(format!("{entries} entries are as they were written."));
+        .line(format!("{entries} entries verified, none was changed."));
     debug_assert!(answer["ok"] == Value::Bool(true));
     Ok(())
 }

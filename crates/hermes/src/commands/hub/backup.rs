@@ -25,16 +25,15 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
     let path = database_path(&settings)?;
     if !path.exists() {
         let shown = settings.data_dir.display();
-        return Err(
-            Failure::usage(format!("`{shown}` holds no Hub")).hint("`--data-dir` says where it is")
-        );
+        return Err(Failure::usage(format!("`{shown}` does not contain a Hub"))
+            .hint("`--data-dir` says where it is"));
     }
     let directory = open_data_dir(&settings)?;
     let key = if args.with_key {
         if settings.secret_key_file != directory.secret_key() {
             let path = settings.secret_key_file.display();
             return Err(Failure::usage(format!(
-                "the key lies in `{path}`, not in the Hub's directory, and would not be in the backup"
+                "the key is in `{path}`, not in the Hub's directory, and would not be in the backup"
             ))
             .hint("leave out `--with-key`, and keep a copy of that file yourself"));
         }
@@ -76,7 +75,7 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
     }
     if let Some(first) = manifest.left_out.first() {
         context.output.warning(format!(
-            "{} cannot be read and {} left out, the first of them `{first}`; see who may read it, or whether it lies very deep",
+            "{} cannot be read and {} left out, the first of them `{first}`; check who may read it, or whether its path is too deep",
             pluralize(manifest.left_out.len(), "path"),
             if manifest.left_out.len() == 1 { "is" } else { "are" },
         ));

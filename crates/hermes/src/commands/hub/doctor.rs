@@ -274,11 +274,8 @@ async fn check_data(settings: &Settings) -> Vec<Finding> {
     let audit = match audit {
         Err(error) => Err(error.to_string()),
         Ok(chains) => match chains.iter().find_map(|chain| chain.broken.as_ref()) {
-            Some(fault) => Err(format!(
-                "entry {} is not as it was written: {}",
-                fault.seq, fault.reason
-            )),
-            None => Ok("every entry is as it was written".into()),
+            Some(fault) => Err(format!("entry {} was changed: {}", fault.seq, fault.reason)),
+            None => Ok("no entry was changed".into()),
         },
     };
     vec![

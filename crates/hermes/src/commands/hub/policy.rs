@@ -25,10 +25,7 @@ pub(crate) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
         }
         PolicyCommand::Put(args) => {
             let policy = call::read_object(&args.file)?;
-            hub.confirm(
-                args.sure.yes,
-                "Replace the policy that holds for all agents?",
-            )?;
+            hub.confirm(args.sure.yes, "Replace the policy of all agents?")?;
             let call = HubCall::new("put_agent_policy").with("policy", policy);
             let answer = hub.call(&call.if_match(args.version.if_match))?;
             let (revision, tenants) = (
@@ -36,7 +33,7 @@ pub(crate) fn run(context: &Context, args: PolicyArgs) -> Result<(), Failure> {
                 plain_text(&answer.value["affectedTenants"]),
             );
             output.note(format!(
-                "The policy is revision {revision}; it holds for {tenants} tenants."
+                "The policy is revision {revision}; it applies to {tenants} tenants."
             ));
         }
         PolicyCommand::Explain { tenant, tool } => {
@@ -109,14 +106,14 @@ pub(crate) fn restore_revision(
     args: RevisionArgs,
 ) -> Result<(), Failure> {
     let question = format!(
-        "Go back to revision {}? It holds for all agents.",
+        "Restore revision {}? It applies to all agents.",
         args.revision
     );
     hub.confirm(args.sure.yes, &question)?;
     let call = HubCall::new(operation).with("revision", args.revision);
     let answer = hub.call(&call.if_match(args.version.if_match))?;
     hub.output().note(format!(
-        "Revision {} says what revision {} said.",
+        "Revision {} restores revision {}.",
         plain_text(&answer.value["revision"]),
         args.revision
     ));

@@ -24,7 +24,7 @@ pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
     let tenant = args.tenant.ok_or_else(|| {
         Failure::usage("`hermes share` needs a tenant")
-            .hint("`--tenant` says in whose place; `hermes tenant list` shows all")
+            .hint("`--tenant` names the tenant to act as; `hermes tenant list` lists all")
     })?;
     let of = |operation, group: &str| {
         HubCall::new(operation)
@@ -40,7 +40,7 @@ pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
                 &answer,
                 "shares",
                 SHARES,
-                "It is a member of no group. `hermes group member add` changes that.",
+                "The tenant is not a member of any group. `hermes group member add` adds it to one.",
             );
         }
         ShareCommand::Ls { group, path } => {
@@ -97,7 +97,7 @@ pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
         }
         ShareCommand::Mkdir { group, path } => {
             hub.call(&of("make_share_dir", &group).with("path", path.clone()))?;
-            output.note(format!("`{path}` is there."));
+            output.note(format!("`{path}` exists."));
         }
         ShareCommand::Mv { group, from, to } => {
             hub.call(

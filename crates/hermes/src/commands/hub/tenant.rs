@@ -46,7 +46,7 @@ pub(crate) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
         TenantCommand::Delete(args) => {
             let tenant = &args.tenant;
             let question = if args.purge {
-                format!("Delete `{tenant}` with its home, for ever?")
+                format!("Delete `{tenant}` with its home, permanently?")
             } else {
                 format!("Delete `{tenant}`, which can be restored for some days?")
             };
@@ -76,8 +76,7 @@ pub(crate) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
         }
         TenantCommand::Unblock(args) => {
             hub.call(&tenant_call("set_tenant_access", &args.tenant).with("status", "active"))?;
-            hub.output()
-                .note(format!("`{}` may work again.", args.tenant));
+            hub.output().note(format!("Unblocked `{}`.", args.tenant));
             Ok(())
         }
         TenantCommand::Start(args) => runs::change(hub, "start_tenant_agent", &args.tenant),

@@ -376,7 +376,7 @@ pub(super) fn pick_name(
             .collect();
         if matching.is_empty() {
             output.note(format!(
-                "`{}` is not in the list; type it again to use it all the same.",
+                "`{}` is not in the list; type it again to use it anyway.",
                 printable(&answer)
             ));
             confirmed = Some(answer);

@@ -20,7 +20,7 @@ pub(super) fn run(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
         let title = session.title.as_deref().map(printable);
         let title = title.map_or_else(String::new, |title| format!(" ({title})"));
         let question = format!(
-            "Delete `{id}`{title} with {}? There is no way back.",
+            "Delete `{id}`{title} with {}? This cannot be undone.",
             pluralize(messages, "message")
         );
         let questions = Questions::new(false);

@@ -25,7 +25,7 @@ pub(super) async fn run(context: &Context, args: &SessionArgs) -> Result<(), Fai
     }
     if !output.is_json() && session.ended_at.is_none() && session.session_key.is_none() {
         output.note(format!(
-            "\nGo on with it: hermes chat --resume {}",
+            "\nContinue with: hermes chat --resume {}",
             session.id
         ));
     }
@@ -97,7 +97,7 @@ fn render_message(output: Output, message: &StoredMessage) -> String {
 fn describe_time(message: &StoredMessage) -> String {
     let time = shown_time(message.timestamp);
     match message.state {
-        MessageState::Compacted => format!("{time}, summed up since"),
+        MessageState::Compacted => format!("{time}, summarized since"),
         _ => time,
     }
 }

@@ -19,18 +19,18 @@ use crate::{
 };
 
 const FIRST_CONFIG: &str = "\
-# The configuration of hermes. A running `hermes up` follows this file: save it, and what changed is applied.
+# The configuration of hermes. A running `hermes up` watches this file and applies changes.
 #
 # Each entry under `mcp_servers` is one MCP server, under a name you choose. It has either a `command`, a program
-# that is started and spoken to over stdin and stdout, or a `url`.
+# that is started and called over stdin and stdout, or a `url`.
 #
-# You need not write entries by hand:
+# Commands that write entries for you:
 #   hermes mcp add time --command uvx --args mcp-server-time
-#   hermes mcp import      # takes over the servers of Claude, Cursor, VS Code, Codex and others
+#   hermes mcp import      # imports the servers of Claude, Cursor, VS Code, Codex and others
 #   hermes mcp catalog     # servers to choose from
 #
-# Secrets do not belong in here. Put `DOCS_TOKEN=...` into the file `.env` beside this one and write ${DOCS_TOKEN}.
-# A local server gets no variable of yours but the few every program needs; name the others under `env`.
+# Do not write secrets here. Put `DOCS_TOKEN=...` into the file `.env` beside this one and write ${DOCS_TOKEN}.
+# A local server inherits only a few variables, such as PATH and HOME; list others under `env`.
 
 mcp_servers:
   # A local server. `npx` comes with Node.js.
@@ -130,7 +130,7 @@ impl UpConfiguration {
             return;
         }
         if let Err(error) = self.reload(users).await {
-            tracing::warn!(%error, "cannot read the configuration");
+            tracing::warn!(%error, "failed to read the configuration");
         }
     }
 
@@ -196,7 +196,7 @@ impl UpConfiguration {
         // Whoever asked for a reload may have been faster, and then the report says nothing of it.
         if built_in::is_alone(current) && !built_in::is_alone(&settings) {
             messages.push(format!(
-                "The built-in server `{}` is gone: it runs only while no server is configured.",
+                "The built-in server `{}` was stopped: it runs only while no server is configured.",
                 built_in::NAME
             ));
         }
@@ -251,7 +251,7 @@ fn describe_reload(report: &ReloadReport, awaited: &[ServerName]) -> String {
         ("added", &report.added),
         ("removed", &report.removed),
         ("restarted", &report.restarted),
-        ("tried again", &report.retried),
+        ("retried", &report.retried),
     ];
     let mut parts: Vec<String> = named
         .iter()

@@ -121,7 +121,7 @@ impl OwnHome {
             let stop = stop.clone();
             async move {
                 if let Err(error) = api::serve(api, router, stop).await {
-                    tracing::error!(%error, "agent API listener failed, the Hub cannot reach this home");
+                    tracing::error!(%error, "agent API listener failed; the Hub cannot reach this home");
                 }
             }
         });
@@ -213,7 +213,7 @@ fn set_state(gateway: &Gateway, state: GatewayState) {
         .instance()
         .update_state(|file| file.gateway_state = state);
     if let Err(error) = changed {
-        tracing::warn!(%error, "cannot write the gateway state");
+        tracing::warn!(%error, "failed to write the gateway state");
     }
 }
 

@@ -82,7 +82,7 @@ impl UpSystem {
                 (Some(home), agent)
             }
             GatewayOwner::Others(who) => {
-                view.print_message(&format!("{who}: the tenant `{main}` is that one"));
+                view.print_message(&format!("{who}: the Hub uses it for the tenant `{main}`"));
                 (
                     None,
                     own_home::agent_in_other_process(&context.home, settings),
@@ -91,7 +91,7 @@ impl UpSystem {
         };
         let hosted = hub::start_hub(prepared, main, agent).await?;
         if let Some(path) = new_token {
-            view.print_message(&format!("Its token: in `{}`", path.display()));
+            view.print_message(&format!("Admin token: in `{}`", path.display()));
         }
         view.print_message(&format!("Hub: {}", hosted.url()));
         Ok(Self {
@@ -113,7 +113,7 @@ impl UpSystem {
                     .await?,
             ),
             GatewayOwner::Others(who) => {
-                view.print_message(&format!("{who}: it lets the jobs of this home run"));
+                view.print_message(&format!("{who}: it runs the jobs of this home"));
                 None
             }
         };

@@ -1,4 +1,4 @@
-//! One vocabulary: a type's name is found once in its crate, and names that say nothing to a stranger do not come back.
+//! One vocabulary: a type's name is found once in its crate, and names that are not established terms do not come back.
 
 use std::{collections::BTreeMap, fs};
 

@@ -140,7 +140,7 @@ fn several_turns_are_taken_back_at_once() {
     let chat = Chat::new(ModelScript::echo());
     let ran = lines(&chat, &["one", "two", "three", "/undo 2", "four"]).ok();
     assert!(
-        ran.stdout.contains("Took back 2 turns, from \"two\" on."),
+        ran.stdout.contains("Undid 2 turns, from \"two\" on."),
         "{ran:?}"
     );
     assert_messages(
@@ -170,7 +170,7 @@ fn a_conversation_is_summed_up_when_the_person_wants_it() {
     let input: Vec<&str> = input.iter().map(String::as_str).collect();
     let ran = lines(&chat, &input).ok();
     assert!(
-        (ran.stdout.clone() + &ran.stderr).contains("its middle was summed up"),
+        (ran.stdout.clone() + &ran.stderr).contains("its middle was summarized"),
         "{ran:?}"
     );
     let said = chat.stored_texts();

@@ -38,7 +38,7 @@ fn an_answer_is_streamed_and_rendered() {
     let (code, screen) = talk.end();
     assert_eq!(code, Some(0));
     assert!(
-        screen.contains("Go on with: hermes --resume 20"),
+        screen.contains("Continue with: hermes --resume 20"),
         "{screen}"
     );
 }

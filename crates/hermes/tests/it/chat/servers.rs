@@ -272,7 +272,7 @@ fn a_conversation_without_the_configuration_does_not_load_it_later() {
             .run_with_input(&["--ignore-user-config"], &input)
             .exits_with(1);
         assert!(
-            ran.stderr.contains("config.yaml is left aside"),
+            ran.stderr.contains("config.yaml is ignored"),
             "{command}: {ran:?}"
         );
         assert!(!ran.stdout.contains("kit"), "{command}: {ran:?}");

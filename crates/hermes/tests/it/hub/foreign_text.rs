@@ -153,7 +153,7 @@ fn no_command_about_tenants_lets_their_texts_steer_the_terminal() {
             clean(hub.command(&json), 0);
         }
     }
-    // What is text of it is shown all the same.
+    // What is text of it is still shown.
     let shown = clean(hub.command(&["tenant", "get", tenant]), 0);
     assert!(shown.contains("ABCDE"), "{shown:?}");
     let file = clean(

@@ -82,7 +82,7 @@ fn the_next_step_comes_first_and_once_and_the_address_of_the_api_last() {
     };
     let next = place("Next, in another terminal: `hermes mcp call demo.add a=1 b=2`");
     assert!(place("built-in one is started") < next);
-    assert!(next < place("Its token: ") && place("Its token: ") < place("Hub: http://"));
+    assert!(next < place("Admin token: ") && place("Admin token: ") < place("Hub: http://"));
     let tells_next = |line: &&String| line.to_lowercase().contains("next");
     assert_eq!(
         up.seen.iter().filter(tells_next).count(),

@@ -92,7 +92,7 @@ fn what_is_in_force_is_told_and_what_is_not() {
         landlock: Some(6),
         seccomp: true,
     };
-    assert!(describe(CommandSandbox::Off, all).contains("tripwire"));
+    assert!(describe(CommandSandbox::Off, all).contains("heuristic"));
     assert!(describe(CommandSandbox::Strict, all).contains("no network"));
     assert!(describe(CommandSandbox::Workspace, SandboxSupport::NONE).contains("not in force"));
 }

@@ -197,7 +197,7 @@ impl GroupStore for SqliteState {
             return Err(StateError::Conflict {
                 reason: "not_empty",
                 message: format!(
-                    "`{id}` has {members} members and {} files; pass force=true to delete it all the same",
+                    "`{id}` has {members} members and {} files; pass force=true to delete it anyway",
                     group.used.files
                 ),
             });

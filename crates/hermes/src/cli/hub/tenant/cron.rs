@@ -26,7 +26,7 @@ pub(crate) enum TenantCronCommand {
     Pause(TenantJobPauseArgs),
     /// Resume a paused job; its next run is counted from now.
     Resume(TenantJobArgs),
-    /// Run a job now, whatever its schedule.
+    /// Run a job now, outside its schedule.
     Run(TenantJobRunArgs),
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct TenantJobDeleteArgs {
 pub(crate) struct TenantJobPauseArgs {
     #[command(flatten)]
     pub(crate) job: TenantJobArgs,
-    /// Why, for the list.
+    /// The reason, shown in the list.
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
 }

@@ -52,7 +52,7 @@ pub(super) async fn run(chat: &mut ChatContext<'_>) -> Result<CommandOutcome, Fa
 pub(super) fn check_config_in_use(chat: &ChatContext<'_>) -> Result<(), Failure> {
     if chat.context.ignores_config() {
         return Err(
-            Failure::failed("config.yaml is left aside in this conversation")
+            Failure::failed("config.yaml is ignored in this conversation")
                 .hint("without `--ignore-user-config`, its servers are there"),
         );
     }
@@ -61,9 +61,7 @@ pub(super) fn check_config_in_use(chat: &ChatContext<'_>) -> Result<(), Failure>
 
 fn ask_reload(prompt: &OpenPrompt<'_>, changes: &str) -> Result<ReloadChoice, Failure> {
     prompt.say(changes);
-    prompt.say(
-        "The model's tools change, so what its provider remembers of this conversation is lost.",
-    );
+    prompt.say("The model's tools change, so the provider's cache of this conversation is lost.");
     loop {
         let answer = prompt.read_line("Reload? [o]nce, [a]lways without asking, [c]ancel")?;
         if let Some(choice) = parse_choice(&answer) {
@@ -121,7 +119,7 @@ fn describe_changes(report: &ReloadReport) -> String {
         ("added", &report.added),
         ("removed", &report.removed),
         ("restarted", &report.restarted),
-        ("tried again", &report.retried),
+        ("retried", &report.retried),
         ("unchanged", &report.unchanged),
     ] {
         if !names.is_empty() {

@@ -108,7 +108,7 @@ fn render_table(
         );
         let _ = writeln!(text, "{}", wrap::truncate_line(line.trim_end(), width));
     }
-    text.push_str("`/resume SESSION` goes on with one; the beginning of an id is enough.");
+    text.push_str("`/resume SESSION` resumes one; the beginning of an id is enough.");
     text
 }
 
@@ -141,7 +141,7 @@ pub(in crate::commands::chat) async fn describe_resumed(
         .map_err(conversation_failure)?;
     let title = session.and_then(|session| session.title);
     let messages = chat.conversation.messages();
-    let mut text = format!("Going on with {}", chat.conversation.id());
+    let mut text = format!("Resumed {}", chat.conversation.id());
     if let Some(title) = title {
         let _ = write!(text, " \"{}\"", wrap::first_line(&title, 80));
     }
@@ -204,7 +204,7 @@ pub(super) async fn undo(
     let prompt = wrap::first_line(&undone.prompt.text(), 80);
     let turns = pluralize(undone.turns as usize, "turn");
     Ok(CommandOutcome::text(format!(
-        "Took back {turns}, from \"{prompt}\" on."
+        "Undid {turns}, from \"{prompt}\" on."
     )))
 }
 
@@ -219,9 +219,9 @@ pub(super) async fn compress(chat: &mut ChatContext<'_>) -> Result<CommandOutcom
     chat.screen.end_turn();
     match ran.map_err(conversation_failure)? {
         CompactionOutcome::Compacted => Ok(CommandOutcome::text("")),
-        CompactionOutcome::Nothing => Ok(CommandOutcome::text(
-            "There is nothing to make shorter yet.",
-        )),
+        CompactionOutcome::Nothing => {
+            Ok(CommandOutcome::text("There is nothing to summarize yet."))
+        }
         CompactionOutcome::Interrupted => Err(Failure::interrupted()),
     }
 }

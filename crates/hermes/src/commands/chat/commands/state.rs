@@ -69,7 +69,7 @@ pub(in crate::commands::chat) fn model_line(conversation: &Conversation) -> Stri
             let endpoint = &selection.endpoint;
             format!("{} ({})", endpoint.model, endpoint.provider)
         }
-        None => "none yet; it is looked for with the first message".to_owned(),
+        None => "none yet; it is searched with the first message".to_owned(),
     }
 }
 

@@ -28,7 +28,7 @@ pub(super) fn history(chat: &ChatContext<'_>, number: &str) -> Result<CommandOut
     };
     let messages = chat.conversation.messages();
     if messages.is_empty() {
-        return Ok(CommandOutcome::text("Nothing has been said yet."));
+        return Ok(CommandOutcome::text("There are no messages yet."));
     }
     let text = render_last(messages, number, chat.screen.paint(), chat.screen.width());
     Ok(CommandOutcome::text(text.trim_end()))
@@ -89,7 +89,7 @@ fn shorten(text: &str) -> String {
 pub(super) fn save(chat: &ChatContext<'_>, path: &str) -> Result<CommandOutcome, Failure> {
     let messages = chat.conversation.messages();
     if messages.is_empty() {
-        return Err(Failure::failed("nothing has been said yet"));
+        return Err(Failure::failed("there are no messages yet"));
     }
     let id = chat.conversation.id();
     let name = if path.is_empty() {

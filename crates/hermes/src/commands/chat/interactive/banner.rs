@@ -72,8 +72,7 @@ impl Banner {
             .model
             .as_deref()
             .map(|model| wrap::first_line(model, 80));
-        let model =
-            model.unwrap_or_else(|| "none is configured; looking for one on this machine".into());
+        let model = model.unwrap_or_else(|| "none is configured; searching this machine".into());
         let mut rows = vec![
             ("model", &model),
             ("session", &self.session),
@@ -94,7 +93,7 @@ impl Banner {
 /// How to get a model, in three lines.
 pub(super) const NO_MODEL: &str = "There is no model yet; `/tools`, `/call` and `/mcp` work without one. Any of these helps:\n  \
     `hermes model` asks for one and writes it to the configuration; `hermes -m NAME` names one for this run\n  \
-    a local server, such as `ollama run qwen3`, is found by itself";
+    a local server, such as `ollama run qwen3`, is detected";
 
 /// A failure as lines of the conversation.
 pub(super) fn render_failure(failure: &Failure, paint: ColourMode) -> String {
@@ -148,10 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn without_a_model_it_says_that_one_is_looked_for() {
+    fn without_a_model_it_says_that_this_machine_is_searched() {
         let banner = banner(None);
         assert!(banner.looks_for_model());
-        assert!(banner.render(ColourMode::Plain).contains("looking for one"));
+        assert!(
+            banner
+                .render(ColourMode::Plain)
+                .contains("searching this machine")
+        );
         assert_eq!(NO_MODEL.lines().count(), 3);
     }
 

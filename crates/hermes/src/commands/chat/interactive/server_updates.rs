@@ -65,7 +65,7 @@ impl ServerUpdates {
         let lines = self.change_lines(&host.status());
         completion_words::refresh_words(&self.vocabulary, conversation);
         for line in lines {
-            // The last words of a server are lines of their own, each of which has to fit.
+            // The last stderr lines of a server are separate lines, each of which has to fit.
             for (index, line) in line.lines().enumerate() {
                 let indent = if index == 0 { "" } else { "  " };
                 let width = screen.width().saturating_sub(indent.len());
@@ -171,11 +171,7 @@ mod tests {
             ]
         );
         // Somebody logged in: nothing failed.
-        let trying = server(
-            "b",
-            LinkStatus::Reconnecting,
-            Some("nobody has logged in yet"),
-        );
+        let trying = server("b", LinkStatus::Reconnecting, Some("there is no login yet"));
         assert!(
             updates
                 .change_lines(std::slice::from_ref(&trying))

@@ -58,7 +58,7 @@ impl WaitingLine {
 
     /// The conversation so far is summed up.
     pub(super) fn set_compacting(&mut self) {
-        self.what = "summing the conversation up".into();
+        self.what = "summarizing the conversation".into();
         self.reasoning.clear();
     }
 
@@ -73,7 +73,7 @@ impl WaitingLine {
         let dots = DOTS[usize::try_from(picture).unwrap_or(0) % DOTS.len()];
         let head = format!("{dots} {} {} s", self.what, self.since.elapsed().as_secs());
         let head = wrap::truncate_line(&head, width);
-        // The last words, as many as fit.
+        // The end of the text, as much as fits.
         let available = width.saturating_sub(head.chars().count() + 2);
         let thoughts: Vec<char> = printable(&self.reasoning)
             .chars()

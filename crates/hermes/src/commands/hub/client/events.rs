@@ -150,11 +150,11 @@ impl<'h, 'c> RunWatcher<'h, 'c> {
                     .unwrap_or_default();
                 self.note(&format!("? waiting for a decision: {what}"));
                 self.note(&format!(
-                    "  `hermes tenant approve {} {}` lets it go on, `--deny` does not",
+                    "  `hermes tenant approve {} {}` allows it, `--deny` denies it",
                     self.tenant, self.run
                 ));
             }
-            "run.requeued" => self.note("· begins anew"),
+            "run.requeued" => self.note("· retrying"),
             "gap" => self.note("· earlier events have been deleted"),
             // A run whose text did not come in pieces has it here.
             "run.completed" if !self.has_text => output.line(text("output")),

@@ -52,7 +52,7 @@ pub(super) fn run(hub: &HubClient<'_>, args: &TenantSyncArgs) -> Result<(), Fail
     let count = |name: &str| answer.value["counts"][name].as_u64().unwrap_or(0);
     let did = if args.dry_run { "Would copy" } else { "Copied" };
     output.note(format!(
-        "{did} {}, update {}, delete {}; {} are as they were.",
+        "{did} {}, update {}, delete {}; {} unchanged.",
         count("copied"),
         count("updated"),
         count("deleted"),

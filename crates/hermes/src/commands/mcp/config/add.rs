@@ -207,9 +207,7 @@ fn read_token(questions: Questions) -> Result<Secret<String>, Failure> {
         return Err(Failure::new(FailureKind::AnswerNeeded, message).hint(instead));
     }
     if token.contains(char::is_whitespace) {
-        return Err(Failure::usage(
-            "a token is one word; more than that came in",
-        ));
+        return Err(Failure::usage("a token is one word, and stdin has more"));
     }
     Ok(Secret::new(token))
 }

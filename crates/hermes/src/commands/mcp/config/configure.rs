@@ -31,7 +31,7 @@ pub(crate) fn run(context: &Context, args: &ConfigureArgs) -> Result<(), Failure
         find_named(&all, &args.select)?
     };
     if chosen == present {
-        context.output.note("The choice is as it was.");
+        context.output.note("The choice is unchanged.");
         tools::print_tools(context, &settings, &offers);
         return Ok(());
     }

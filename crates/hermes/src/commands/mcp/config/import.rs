@@ -86,8 +86,11 @@ fn find_files(context: &Context, args: &ImportArgs) -> Result<Vec<SourceFile>, F
             return Err(Failure::usage(problem.to_string()));
         }
         let source = source.ok_or_else(|| {
-            Failure::usage(format!("whose file is {}?", path.display()))
-                .hint("name the source, for example `hermes mcp import cursor --file …`")
+            Failure::usage(format!(
+                "it is unclear which program {} belongs to",
+                path.display()
+            ))
+            .hint("name the source, for example `hermes mcp import cursor --file …`")
         })?;
         return Ok(vec![SourceFile { source, path }]);
     }

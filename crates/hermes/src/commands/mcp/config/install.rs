@@ -109,12 +109,11 @@ fn parse_answers(manifest: &Manifest, set: &[String]) -> Result<BTreeMap<String,
                 .map(|prompt| prompt.variable.as_str());
             let known: Vec<&str> = known.collect();
             let known = match known.as_slice() {
-                [] => "it asks for nothing".to_owned(),
-                known => format!("it asks for: {}", known.join(", ")),
+                [] => "it needs no values".to_owned(),
+                known => format!("it needs: {}", known.join(", ")),
             };
             return Err(
-                Failure::usage(format!("`{}` does not ask for `{variable}`", manifest.id))
-                    .hint(known),
+                Failure::usage(format!("`{}` does not use `{variable}`", manifest.id)).hint(known),
             );
         }
         given.insert(variable.to_owned(), value.to_owned());
@@ -209,10 +208,10 @@ fn install_server(
 ) -> Result<InstallGuard, Failure> {
     if directory.exists() {
         let shown = directory.display();
-        let question = format!("{shown} exists. Delete it and install anew?");
+        let question = format!("{shown} exists. Delete it and install again?");
         if !is_forced && !questions.confirm(&question, DefaultAnswer::No, "`--force` deletes it")? {
             return Err(Failure::failed(format!("{shown} exists already"))
-                .hint("`--force` deletes it and installs anew"));
+                .hint("`--force` deletes it and installs again"));
         }
         fs::remove_dir_all(directory)?;
     }

@@ -28,7 +28,7 @@ pub(crate) fn show_changes(
     print_changes(context, &changed);
     if changed.is_empty() {
         context.output.note(format!(
-            "The tools of `{}` are what was accepted.",
+            "No tool of `{}` has changed since it was accepted.",
             entry.name
         ));
     } else if offer.server.pin_tools == PinTools::Block {
@@ -76,7 +76,10 @@ pub(crate) fn approve_tools(
     Pins::for_home(&context.home).accept(&entry.name, meant)?;
     let names: Vec<&str> = changed.iter().map(|tool| tool.name.as_str()).collect();
     context.output.note(match names.as_slice() {
-        [] => format!("The tools of `{}` are what was accepted.", entry.name),
+        [] => format!(
+            "No tool of `{}` has changed since it was accepted.",
+            entry.name
+        ),
         names => format!("Approved {} of `{}`.", names.join(", "), entry.name),
     });
     save::reload_running(context);

@@ -58,7 +58,7 @@ pub(crate) fn run(context: &Context, args: &ReloadArgs) -> Result<(), Failure> {
         ("added", &total.added),
         ("removed", &total.removed),
         ("restarted", &total.restarted),
-        ("tried again", &total.retried),
+        ("retried", &total.retried),
         ("unchanged", &total.unchanged),
     ] {
         if !names.is_empty() {

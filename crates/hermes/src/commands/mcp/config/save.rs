@@ -229,7 +229,7 @@ fn agrees_to_log_in(questions: Questions, unanswered: &ProbeFailure) -> Result<b
         return Ok(false);
     }
     questions.confirm(
-        "The server wants a login. Log in now?",
+        "The server needs a login. Log in now?",
         DefaultAnswer::Yes,
         "",
     )
@@ -303,7 +303,7 @@ fn confirm_failed_probe(
         || questions.can_ask() && {
             // The advice is for servers that are saved.
             context.output.warning(&unanswered.failure.message);
-            let question = "Save it all the same, disabled?";
+            let question = "Save it anyway, disabled?";
             questions.confirm(question, DefaultAnswer::No, "`--force` saves it")?
         };
     if is_agreed {

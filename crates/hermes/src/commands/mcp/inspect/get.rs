@@ -47,7 +47,7 @@ pub(crate) fn run(context: &Context, args: &NameArgs) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The entry with its references, and without what may be a secret all the same.
+/// The entry with its references, and without what may still be a secret.
 fn redact_template(template: &Value) -> Value {
     match template {
         Value::String(text) => Redactor::default().redact(text).into(),

@@ -139,12 +139,12 @@ impl LoginUi for TerminalLoginUi {
 
     fn reject_redirect(&self, error: &OAuthError) {
         self.output.note(match error {
-            OAuthError::NoState => "That address holds no `state`; paste all of it.",
+            OAuthError::NoState => "That address has no `state`; paste all of it.",
             OAuthError::WrongState => {
                 "That is the end of another login; open the address above and paste where that one ends."
             }
-            OAuthError::NoIssuer { .. } => "That address holds no `iss`; paste all of it.",
-            _ => "That address holds no `code`; paste all of it.",
+            OAuthError::NoIssuer { .. } => "That address has no `iss`; paste all of it.",
+            _ => "That address has no `code`; paste all of it.",
         });
     }
 
@@ -176,7 +176,7 @@ impl LoginUi for TerminalLoginUi {
                 return None;
             }
             self.output.note(format!(
-                "{} registers no clients by itself. Register one there, with the redirect address\n\n  {redirect_uri}\n\nand \
+                "{} does not support client registration. Register a client there, with the redirect address\n\n  {redirect_uri}\n\nand \
                  give its id. It is kept for the next time.",
                 printable(issuer)
             ));

@@ -158,7 +158,7 @@ async fn send_on_host(
         .await)
 }
 
-/// Tells of tools that are not what they were, and pins them anew.
+/// Reports tools that have changed, and pins them again.
 fn report_changed_tools(context: &Context, server: &Server, catalog: &Catalog) {
     let pinned = offer::compare_pins(context, server, catalog).and_then(|comparison| {
         for tool in &comparison.changed {
@@ -328,7 +328,7 @@ pub(crate) fn parse_seconds(seconds: f64, flag: &str) -> Result<Duration, Failur
 
 /// Under `pin_tools: block`.
 fn withheld_failure(server: &ServerName, tool: &str) -> Failure {
-    let message = format!("`{tool}` is withheld, as it is not what was accepted");
+    let message = format!("`{tool}` is withheld, because it has changed since it was accepted");
     Failure::failed(message).about(server.clone()).hint(format!(
         "`hermes mcp tools {server} --diff` shows the difference, `--approve {tool}` accepts it"
     ))

@@ -268,7 +268,7 @@ pub(crate) fn find_entry<'a>(
     entry.ok_or_else(|| no_such_server(settings, name))
 }
 
-/// The server is not in the configuration, and if nothing is, it may be the built-in one all the same.
+/// The server is not in the configuration, and if nothing is, it may still be the built-in one.
 pub(crate) fn no_such_server(settings: &Settings, name: &str) -> Failure {
     if settings.servers.is_empty() && name == built_in::NAME {
         let message = format!("server `{name}` is built in and has no entry in the configuration");

@@ -69,7 +69,7 @@ pub(in crate::commands) async fn request_running_process(
         Failure::failed(lost.to_string())
             .about(request.server.clone())
             .hint(
-                "it is not made again, as it may have been done; `--fresh` starts the server anew",
+                "it is not made again, as it may have been done; `--fresh` starts the server again",
             )
     })
 }

@@ -176,7 +176,7 @@ pub(crate) fn server_offer(
     }
     if !server.enabled || context.is_safe_mode() {
         return Err(Failure::failed(format!(
-            "the tools of `{}` are unknown: it is not to be connected and never was",
+            "the tools of `{}` are unknown: it is not connected now and was never connected",
             entry.name
         ))
         .about(entry.name.clone())

@@ -158,7 +158,7 @@ fn read_token(path: &Path) -> Result<Secret<String>, Failure> {
     let is_one = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     if !is_one {
         let problem = format!(
-            "`{}` holds no token: one line of visible characters",
+            "`{}` has no token: one line of visible characters is expected",
             path.display()
         );
         return Err(Failure::usage(problem));

@@ -60,7 +60,7 @@ fn tools_are_listed_by_toolset_and_can_be_switched() {
     insta::assert_snapshot!([section("terminal"), section("mcp-kit")].join("\n"), @r"
     terminal (built in, 2 tools)
       terminal                     Runs a shell command and returns its output and exit code.
-      process                      Follows and steers the commands that terminal started in the background.
+      process                      Follows and controls the commands that terminal started in the background.
     mcp-kit (MCP server, ready, 1 tool)
       mcp_kit_one                  Does one thing.
     ");
@@ -177,9 +177,9 @@ fn turns_are_taken_back_and_tried_again() {
     talk.line("/history");
     talk.prompt();
     talk.line("/undo");
-    talk.wait_for("Took back 1 turn, from \"say something\" on.");
+    talk.wait_for("Undid 1 turn, from \"say something\" on.");
     talk.line("/history");
-    talk.wait_for("Nothing has been said yet.");
+    talk.wait_for("There are no messages yet.");
 }
 
 #[test]
@@ -195,7 +195,7 @@ fn sessions_are_named_listed_and_resumed() {
     talk.line("/new Pears");
     talk.wait_for("A new session: ");
     talk.line("/sessions");
-    let screen = talk.wait_for("`/resume SESSION` goes on with one");
+    let screen = talk.wait_for("`/resume SESSION` resumes one");
     assert!(
         screen.contains("Apples") && screen.contains("Pears"),
         "{screen}"
@@ -207,7 +207,7 @@ fn sessions_are_named_listed_and_resumed() {
     assert!(screen.contains("test-model"), "{screen}");
     // What holds commands, in plain words.
     let screen = talk.wait_for("servers");
-    assert!(screen.contains("tripwire"), "{screen}");
+    assert!(screen.contains("heuristic"), "{screen}");
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn the_conversation_is_written_to_a_file_and_copied_to_the_clipboard() {
     talk.line("/usage");
     talk.wait_for("in all: 1 call");
     talk.line("/compress");
-    talk.wait_for("nothing to make shorter");
+    talk.wait_for("nothing to summarize");
 }
 
 #[test]

@@ -13,7 +13,7 @@ fn nothing_happened(place: &OAuthHome) {
 fn an_answer_with_a_wrong_state_is_not_used() {
     for (fault, why) in [
         (CallbackFault::WrongState, "its `state` is wrong"),
-        (CallbackFault::MissingState, "holds no `state`"),
+        (CallbackFault::MissingState, "has no `state`"),
     ] {
         let place = OAuthHome::usual();
         place.server.set_callback_fault(Some(fault));

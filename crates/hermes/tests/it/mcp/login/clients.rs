@@ -65,7 +65,7 @@ fn where_no_client_registers_itself_somebody_is_asked_for_one_and_it_is_kept() {
         .server
         .register(RegisteredClient::with_secret("mine", secret));
     let mut terminal = Terminal::start(place.hermes.command(&["mcp", "login", "remote"]));
-    terminal.wait_for("registers no clients by itself");
+    terminal.wait_for("does not support client registration");
     let redirect = terminal.word_with("/callback");
     terminal.wait_for("Client id").send("mine\r");
     terminal

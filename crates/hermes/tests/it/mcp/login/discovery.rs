@@ -108,7 +108,7 @@ fn a_server_on_the_internet_does_not_lead_into_the_network_at_home() {
         command.env("http_proxy", place.mcp.origin());
         let ran = crate::harness::program::run(command, "");
         assert_ne!(ran.code, 0, "{ran:#?}");
-        let refusal = format!("{inside} is not asked: it is an address of a private network");
+        let refusal = format!("{inside} is not requested: it is an address of a private network");
         assert!(ran.stderr.contains(&refusal), "{ran:#?}");
     }
 }

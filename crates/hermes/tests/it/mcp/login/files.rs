@@ -73,7 +73,7 @@ fn a_missing_login_shows_in_lists_without_a_connection() {
     let advice = "run `hermes mcp login remote`";
     let needs = |why: &str| ("needs_auth".to_owned(), format!("{why}; {advice}"));
     let good = ("enabled".to_owned(), String::new());
-    assert_eq!(listed(&place), needs("nobody has logged in yet"));
+    assert_eq!(listed(&place), needs("there is no login yet"));
     for command in [&["mcp", "list"][..], &["mcp", "status"], &["mcp"]] {
         let ran = place.hermes.run(command).ok();
         assert!(ran.stdout.contains("needs_auth"), "{ran:#?}");
@@ -97,7 +97,7 @@ fn a_missing_login_shows_in_lists_without_a_connection() {
         tokens["expires_at"] = json!(5);
         tokens["refresh_token"] = Value::Null;
     });
-    let over = "the login is over: it has expired";
+    let over = "the login has ended: it has expired";
     assert_eq!(listed(&place), needs(over));
     write(&|tokens| tokens["resource"] = json!("https://old.example/mcp"));
     let (state, why) = listed(&place);
@@ -110,7 +110,7 @@ fn a_missing_login_shows_in_lists_without_a_connection() {
         "{ran:#?}"
     );
     place.hermes.run(&["mcp", "logout", "remote"]).ok();
-    assert_eq!(listed(&place), needs("nobody has logged in yet"));
+    assert_eq!(listed(&place), needs("there is no login yet"));
 }
 
 #[test]
@@ -121,19 +121,22 @@ fn a_login_whose_server_was_renamed_by_hand_is_found() {
     let config = json!({ "mcp_servers": { "other": entry } });
     place.hermes.home.write_config(&config.to_string());
     let listed = place.hermes.run(&["mcp", "list"]).ok();
-    let told = "nobody has logged in yet; run `hermes mcp login other`";
+    let told = "there is no login yet; run `hermes mcp login other`";
     assert!(listed.stderr.contains(told), "{listed:#?}");
     let doctor = place.hermes.run(&["mcp", "doctor"]).ok();
-    let told = "mcp-tokens/remote.json` is the login of no server here";
+    let told = "mcp-tokens/remote.json` belongs to no configured server";
     assert!(doctor.stdout.contains(told), "{doctor:#?}");
     // Its client and metadata are not logins.
-    assert_eq!(doctor.stdout.matches("of no server").count(), 1);
+    assert_eq!(doctor.stdout.matches("to no configured server").count(), 1);
     place
         .hermes
         .home
         .write_config(&json!({ "mcp_servers": { "remote": entry } }).to_string());
     let doctor = place.hermes.run(&["mcp", "doctor"]).ok();
-    assert!(!doctor.stdout.contains("of no server"), "{doctor:#?}");
+    assert!(
+        !doctor.stdout.contains("to no configured server"),
+        "{doctor:#?}"
+    );
 }
 
 #[test]

@@ -93,9 +93,9 @@ fn who_pastes_something_else_has_another_try() {
     };
     terminal.wait_for("Address:").send("\r");
     for (wrong, told) in [
-        ("hello".to_owned(), "holds no `code`"),
-        (without("state="), "holds no `state`"),
-        (without("iss="), "holds no `iss`"),
+        ("hello".to_owned(), "has no `code`"),
+        (without("state="), "has no `state`"),
+        (without("iss="), "has no `iss`"),
         (stale, "another login"),
     ] {
         terminal.wait_for("Address:").send(&format!("{wrong}\r"));
@@ -275,7 +275,7 @@ fn a_server_that_is_never_content_with_its_scope_is_asked_no_more() {
         place.log_in().ok();
     }
     let ran = place.call_tool("add").exits_with(1);
-    assert!(ran.stdout.contains("keeps asking for"), "{ran:#?}");
+    assert!(ran.stdout.contains("keeps requesting"), "{ran:#?}");
     place.works();
 }
 
@@ -386,7 +386,7 @@ fn adding_a_server_that_turns_out_to_want_a_login_offers_one() {
     };
     let mut refused = add();
     refused.wait_for("Log in now?").send("n\r");
-    refused.wait_for("Save it all the same").send("n\r");
+    refused.wait_for("Save it anyway").send("n\r");
     let (code, screen) = refused.end();
     assert_eq!(code, 4, "{screen}");
     assert!(screen.contains("add `--auth oauth`"), "{screen}");

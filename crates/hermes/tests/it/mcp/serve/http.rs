@@ -159,7 +159,7 @@ fn a_token_may_come_from_a_file_the_environment_or_the_configuration() {
         "--token-file",
         empty.to_str().unwrap(),
     ]);
-    assert!(refused.exits_with(2).stderr.contains("holds no token"));
+    assert!(refused.exits_with(2).stderr.contains("has no token"));
 }
 
 #[test]

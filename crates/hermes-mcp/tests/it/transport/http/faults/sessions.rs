@@ -85,7 +85,7 @@ async fn a_server_that_stays_ill_says_why() {
     assert_eq!(status.status, LinkStatus::Reconnecting);
     let error = status.error.unwrap();
     assert!(
-        error.contains("503") && error.contains("server's side"),
+        error.contains("503") && error.contains("the server failed"),
         "{error}"
     );
     setup.assert_neighbour_is_well().await;

@@ -38,7 +38,10 @@ pub(super) fn check(home: &Home) -> Vec<Check> {
     if checks.is_empty() {
         let message = match processes.len() {
             0 => "no local server runs".to_owned(),
-            number => format!("{} looked after", pluralize(number, "local server")),
+            number => format!(
+                "{} running, none orphaned",
+                pluralize(number, "local server")
+            ),
         };
         checks.push(Check::ok(PROCESS, message));
     }
@@ -53,8 +56,11 @@ pub(super) fn check(home: &Home) -> Vec<Check> {
             .is_some_and(|extension| extension == "sock");
         if is_socket && is_dead(&path) {
             checks.push(
-                Check::warn(SOCKET, format!("nobody answers at `{}`", path.display()))
-                    .fix("`hermes mcp status` clears it away"),
+                Check::warn(
+                    SOCKET,
+                    format!("no process answers at `{}`", path.display()),
+                )
+                .fix("`hermes mcp status` removes it"),
             );
         }
     }

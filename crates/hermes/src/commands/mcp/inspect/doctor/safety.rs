@@ -59,7 +59,7 @@ fn check_server(home: &Home, server: &Server, manifest: &Manifest) -> Vec<Check>
     match Pins::for_home(home).compare(name, &catalog.tools) {
         Ok(comparison) => {
             let changed = comparison.changed.iter().map(|tool| {
-                let message = format!("`{}` is not what was accepted", tool.name);
+                let message = format!("`{}` has changed since it was accepted", tool.name);
                 Check::warn(PIN, message).about(name).fix(format!(
                     "`hermes mcp tools {name} --diff` shows the difference, `--approve` accepts it"
                 ))

@@ -66,7 +66,7 @@ pub(super) fn check(home: &Home, settings: &Settings) -> Vec<Check> {
     let mut checks = check_servers(home, settings);
     let left = TokenFiles::list_unconfigured(home, &settings.server_names());
     checks.extend(left.iter().map(|path| {
-        let message = format!("`{}` is the login of no server here", path.display());
+        let message = format!("`{}` belongs to no configured server", path.display());
         Check::warn(LOGIN_CHECK_ID, message)
             .fix("if its server was renamed, log in under the new name; remove the file")
     }));
