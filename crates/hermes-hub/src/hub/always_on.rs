@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use futures::{StreamExt, stream};
 use hermes_config::Home;
+use hermes_protocol::Feature;
 
 use super::Hub;
 use crate::{
@@ -54,7 +55,12 @@ impl Hub {
     }
 
     async fn start_always_on_agents(&self) -> Result<(), StateError> {
-        if !self.effective_documents().policy().has_messaging() {
+        if !self
+            .effective_documents()
+            .policy()
+            .features
+            .has(Feature::Messaging)
+        {
             return Ok(());
         }
         let with_variables: HashSet<TenantId> =

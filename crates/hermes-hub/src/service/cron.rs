@@ -13,7 +13,7 @@ use crate::{
     api_types::ids::hex,
     service::call::{Call, Reply},
     storage::state::{FileChange, Page, RunQuery},
-    tenants::{scheduler::job_files, settings::time_zone},
+    tenants::{documents::policy::job_limits, scheduler::job_files, settings::time_zone},
 };
 
 mod fields;
@@ -147,7 +147,7 @@ pub(crate) async fn create(call: Call, input: CreateJob) -> Result<Reply, Proble
     let effective_documents = call.hub.effective_documents();
     let job = edit_jobs(&call, move |file, now| {
         let (new, others) = fields::parse_new_job(input.job, now)?;
-        let limits = effective_documents.policy().cron.job_limits();
+        let limits = job_limits(effective_documents.policy().cron);
         limits
             .check_new(file, &new.schedule, now)
             .map_err(cron_problem)?;
@@ -195,7 +195,7 @@ pub(crate) async fn update(call: Call, input: UpdateJob) -> Result<Reply, Proble
         let id = input.job_id.as_str();
         let (changes, enabled) = fields::parse_changes(input.patch, now)?;
         if let Some(schedule) = &changes.schedule {
-            let limits = effective_documents.policy().cron.job_limits();
+            let limits = job_limits(effective_documents.policy().cron);
             limits.check_schedule(schedule, now).map_err(cron_problem)?;
         }
         let job = file.update(id, changes, now).map_err(cron_problem)?;

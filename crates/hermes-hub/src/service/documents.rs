@@ -1,5 +1,6 @@
 //! Documents for the whole Hub: policy, tenant-impact configuration, specialization.
 
+use hermes_protocol::{Feature, Policy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -38,7 +39,7 @@ pub(crate) struct PolicyReply {
 #[serde(deny_unknown_fields)]
 pub(crate) struct PutPolicy {
     /// The document that replaces the one in force.
-    #[schemars(with = "policy::Policy")]
+    #[schemars(with = "Policy")]
     policy: Map<String, Value>,
 }
 
@@ -233,7 +234,11 @@ async fn store_document(
 /// Applies stored documents, at once or as soon as they can be read.
 async fn apply_documents(call: &Call) {
     let load = |hub: Hub| async move {
-        let had_messaging = hub.effective_documents().policy().has_messaging();
+        let had_messaging = hub
+            .effective_documents()
+            .policy()
+            .features
+            .has(Feature::Messaging);
         let baseline = DocumentDefaults::from_settings(&hub.settings());
         hub.set_effective_documents(EffectiveDocuments::load(hub.state(), baseline).await?);
         hub.directives_changed();
@@ -325,6 +330,10 @@ async fn restore_revision(
         .await?;
     let revision = revision
         .ok_or_else(|| Problem::not_found(format!("there is no revision {}", input.revision)))?;
+    // An earlier version may have stored what this one cannot read, and then agents could do nothing.
+    if let (DocumentKind::Policy, Value::Object(document)) = (kind, &revision.content) {
+        policy::check_policy(document)?;
+    }
     let document = store_document(call, kind, revision.content).await?;
     let version = etag(document.revision);
     Ok(Reply::json(&Revision::from(document))?.etag(version))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use hermes_protocol::EnvRules;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +12,7 @@ use crate::{
     api_types::{EnvVariable, last4},
     service::call::{Call, Reply},
     storage::{encryption::EncryptionContext, state::NewVariable},
-    tenants::{
-        documents::policy::matches_pattern,
-        reserved_variables::{ReservedVariable, classify_variable},
-    },
+    tenants::reserved_variables::{ReservedVariable, classify_variable},
 };
 
 const MAX_VALUE_BYTES: usize = 32 * 1024;
@@ -93,7 +91,7 @@ pub(crate) fn encrypt_variables(
     variables
         .into_iter()
         .map(|(name, value)| {
-            check_name(&name, &effective_documents.policy().env.deny)?;
+            check_name(&name, &effective_documents.policy().env)?;
             if value.len() > MAX_VALUE_BYTES {
                 return Err(Problem::new(
                     ProblemCode::PayloadTooLarge,
@@ -136,7 +134,7 @@ fn check_name_format(name: &str) -> Result<(), Problem> {
     .with_detail("name", "form"))
 }
 
-fn check_name(name: &str, denied: &[String]) -> Result<(), Problem> {
+fn check_name(name: &str, rules: &EnvRules) -> Result<(), Problem> {
     check_name_format(name)?;
     let refused = match classify_variable(name) {
         Some(ReservedVariable::SetByHub) => {
@@ -153,7 +151,7 @@ fn check_name(name: &str, denied: &[String]) -> Result<(), Problem> {
             .with_reason("reserved_variable")
             .with_detail("name", "reserved"));
     }
-    if denied.iter().any(|pattern| matches_pattern(pattern, name)) {
+    if !rules.allows(name) {
         let problem = Problem::new(
             ProblemCode::Unprocessable,
             format!("the policy does not allow `{name}` (`env.deny`)"),
@@ -166,6 +164,12 @@ fn check_name(name: &str, denied: &[String]) -> Result<(), Problem> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn denied(patterns: &[&str]) -> EnvRules {
+        EnvRules {
+            deny: patterns.iter().map(|&pattern| pattern.into()).collect(),
+        }
+    }
 
     #[test]
     fn names_that_could_take_over_a_process_are_refused() {
@@ -180,19 +184,19 @@ mod tests {
             "BASH_ENV",
         ] {
             assert_eq!(
-                check_name(name, &[]).unwrap_err().code,
+                check_name(name, &denied(&[])).unwrap_err().code,
                 ProblemCode::Unprocessable,
                 "{name}"
             );
         }
         for name in ["", "a", "1A", "A-B", "A=B", "Ä"] {
             assert_eq!(
-                check_name(name, &[]).unwrap_err().code,
+                check_name(name, &denied(&[])).unwrap_err().code,
                 ProblemCode::InvalidArgument,
                 "{name}"
             );
         }
-        assert!(check_name("OPENAI_API_KEY", &[]).is_ok());
-        assert!(check_name("OPENAI_API_KEY", &["OPENAI_*".into()]).is_err());
+        assert!(check_name("OPENAI_API_KEY", &denied(&[])).is_ok());
+        assert!(check_name("OPENAI_API_KEY", &denied(&["OPENAI_*"])).is_err());
     }
 }

@@ -10,6 +10,7 @@ use std::{
 use arc_swap::ArcSwap;
 use async_trait::async_trait;
 use hermes_config::{Home, Platform, Secret, Variables};
+use hermes_protocol::{Directives, Feature};
 use hermes_store::cron::heartbeat_age;
 use serde_json::{Map, Value};
 
@@ -24,9 +25,9 @@ use crate::{
     },
     tenants::{
         agents::{AgentSpec, CronContext, CronRunner, MissedRunPolicy, TenantLookup, WakePolicy},
-        documents::EffectiveDocuments,
+        documents::{EffectiveDocuments, policy::job_limits},
         reserved_variables::classify_variable,
-        runtime::{AgentLaunch, Directives, ResourceLimits},
+        runtime::{AgentLaunch, ResourceLimits},
         settings::{effective_agent, quota_state, time_zone},
     },
 };
@@ -134,7 +135,7 @@ impl TenantLookup for StoredTenants {
         let agent = effective_agent(&record, &effective_documents);
         let (runtime_key, mut env) = self.load_secrets(&record).await?;
         // It may have been set before the policy denied it, or by an earlier version.
-        env.retain(|name, _| effective_documents.policy().allows_variable(name));
+        env.retain(|name, _| effective_documents.policy().env.allows(name));
         let ignored_variables: Vec<String> = env
             .extract_if(.., |name, _| classify_variable(name).is_some())
             .map(|(name, _)| name)
@@ -143,7 +144,10 @@ impl TenantLookup for StoredTenants {
         // A linked home is the user's own: its agent runs as long as the user wants.
         let never_sleeps = record.linked_home.is_some();
         let listens = never_sleeps
-            || effective_documents.policy().has_messaging()
+            || effective_documents
+                .policy()
+                .features
+                .has(Feature::Messaging)
                 && has_messaging_platform(home.clone(), &env).await;
         let runs = self.settings.load().runs;
         let policy = effective_documents.policy();
@@ -153,9 +157,9 @@ impl TenantLookup for StoredTenants {
         let most_minutes = effective_documents
             .number("runs", "maxMinutes")
             .unwrap_or(runs.max_minutes)
-            .min(policy.runs.max_minutes.into());
+            .min(policy.runs.max_minutes.get().into());
         let directives = Directives {
-            policy: effective_documents.policy_document().clone(),
+            policy: policy.clone(),
             specialization: effective_documents.specialization().to_owned(),
             feature: effective_documents.section("feature").clone(),
             model: agent.model.clone(),
@@ -223,7 +227,7 @@ impl TenantLookup for StoredTenants {
             } else {
                 MissedRunPolicy::RunOnce
             },
-            limits: effective_documents.policy().cron.job_limits(),
+            limits: job_limits(effective_documents.policy().cron),
         })
     }
 }

@@ -1,7 +1,7 @@
 //! Variables that tenants may not have: those that the Hub sets, and those that decide what code programs load or run.
 //! A token that may set a model's API key must not be able to load a library into every process.
 
-use crate::tenants::documents::policy::matches_pattern;
+use hermes_protocol::matches_pattern;
 
 const HUB_VARIABLES: [&str; 4] = ["PATH", "HOME", "TMPDIR", "HERMES_*"];
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use hermes_config::Secret;
+use hermes_protocol::Directives;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -40,20 +41,6 @@ pub struct ResourceLimits {
     pub memory_bytes: u64,
     pub pids: u64,
     pub cpu: f64,
-}
-
-/// Hub-wide settings for the agent, effective from its next tool call.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Directives {
-    /// The effective policy for this tenant.
-    pub policy: Value,
-    /// Text before the tenant's own instructions.
-    pub specialization: String,
-    /// The `feature` map of the tenant-impact configuration.
-    pub feature: Map<String, Value>,
-    /// Its model, if flavor or tenant set one.
-    pub model: Option<String>,
-    pub approval_timeout_seconds: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -1,13 +1,11 @@
 //! The effective documents for all tenants, cached until they change.
 
-use std::sync::LazyLock;
+use std::{num::NonZeroU32, sync::LazyLock};
 
+use hermes_protocol::{Policy, RunLimits};
 use serde_json::{Map, Value};
 
-use super::{
-    impact,
-    policy::{Policy, RunLimits},
-};
+use super::{impact, policy};
 use crate::{
     Problem,
     settings::Settings,
@@ -34,10 +32,13 @@ impl DocumentDefaults {
 
     /// The run limits of a policy that has none.
     pub(crate) fn run_limits(self) -> RunLimits {
-        let usual = RunLimits::default();
+        let usual = RunLimits::unrestricted();
+        let at_least = |least: NonZeroU32, wanted: u32| {
+            NonZeroU32::new(wanted).map_or(least, |wanted| wanted.max(least))
+        };
         RunLimits {
-            max_concurrent: usual.max_concurrent.max(self.max_concurrent_runs),
-            max_minutes: usual.max_minutes.max(self.max_run_minutes),
+            max_concurrent: at_least(usual.max_concurrent, self.max_concurrent_runs),
+            max_minutes: at_least(usual.max_minutes, self.max_run_minutes),
         }
     }
 }
@@ -46,7 +47,6 @@ impl DocumentDefaults {
 pub(crate) struct EffectiveDocuments {
     baseline: DocumentDefaults,
     policy: Policy,
-    policy_document: Value,
     config: Map<String, Value>,
     specialization: String,
     revisions: [(DocumentKind, u64); 3],
@@ -59,26 +59,31 @@ impl EffectiveDocuments {
         state: &dyn State,
         baseline: DocumentDefaults,
     ) -> Result<Self, StateError> {
-        let policy = state.document(DocumentKind::Policy).await?;
+        let written = state.document(DocumentKind::Policy).await?;
         let impact = state.document(DocumentKind::TenantImpact).await?;
         let specialization = state.document(DocumentKind::Specialization).await?;
         let revision =
             |document: &Option<Document>| document.as_ref().map_or(0, |document| document.revision);
         let revisions = [
-            (DocumentKind::Policy, revision(&policy)),
+            (DocumentKind::Policy, revision(&written)),
             (DocumentKind::TenantImpact, revision(&impact)),
             (DocumentKind::Specialization, revision(&specialization)),
         ];
-        let put = match policy {
+        let document = match written {
             Some(document) => document.content,
-            None => Value::Object(super::policy::default_document(baseline)),
+            None => Value::Object(policy::default_document(baseline)),
         };
-        let policy = Policy::from_document(&put, baseline);
+        let policy = policy::resolve_policy(&document, baseline).unwrap_or_else(|error| {
+            tracing::error!(
+                %error,
+                "cannot read the stored policy: agents may do nothing until one is put that can be read"
+            );
+            Policy::closed()
+        });
         let specialization =
             specialization.and_then(|document| document.content.as_str().map(str::to_owned));
         Ok(Self {
             baseline,
-            policy_document: serde_json::to_value(&policy).unwrap_or(put),
             policy,
             config: impact::content_or_default(impact).0,
             specialization: specialization.unwrap_or_default(),
@@ -100,11 +105,6 @@ impl EffectiveDocuments {
 
     pub(crate) fn policy(&self) -> &Policy {
         &self.policy
-    }
-
-    /// The policy with all defaults as a document, for agents: for them a missing member means no limit.
-    pub(crate) fn policy_document(&self) -> &Value {
-        &self.policy_document
     }
 
     pub(crate) fn specialization(&self) -> &str {
@@ -157,6 +157,6 @@ impl EffectiveDocuments {
 
     /// The upper limit for any tenant.
     pub(crate) fn max_concurrent_runs_limit(&self) -> u32 {
-        self.policy.runs.max_concurrent
+        self.policy.runs.max_concurrent.get()
     }
 }

@@ -1,249 +1,61 @@
-//! The policy: the limits of what agents may do.
+//! The policy document that an operator writes, and the policy that it describes.
 
 use std::sync::LazyLock;
 
+use hermes_protocol::{CronLimits, Policy, ProtocolError, ToolPermission};
 use hermes_store::cron::JobLimits;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::check::{SchemaChecker, without_extensions};
-use crate::{Problem, api_types::schema, tenants::documents::DocumentDefaults};
-
-/// What agents may do. Missing members have their defaults; names that begin with `x-` are kept and mean nothing.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct Policy {
-    #[schemars(range(min = 1, max = 1))]
-    pub(crate) version: FormatVersion,
-    pub(crate) features: FeatureRules,
-    pub(crate) tools: ToolRules,
-    pub(crate) models: ModelRules,
-    pub(crate) egress: EgressRules,
-    pub(crate) cron: CronLimits,
-    pub(crate) runs: RunLimits,
-    pub(crate) approvals: ApprovalRules,
-    pub(crate) env: EnvRules,
-}
-
-/// The version of the document's form.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-pub(crate) struct FormatVersion(u64);
-
-impl Default for FormatVersion {
-    fn default() -> Self {
-        Self(1)
-    }
-}
-
-/// Optional features.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Feature {
-    Browser,
-    Mcp,
-    Messaging,
-    A2a,
-    LearnedSkills,
-}
-
-/// Which optional features agents have.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct FeatureRules {
-    pub(crate) enabled: Vec<Feature>,
-}
-
-impl Default for FeatureRules {
-    fn default() -> Self {
-        use Feature::{A2a, Browser, LearnedSkills, Mcp, Messaging};
-        Self {
-            enabled: vec![Browser, Mcp, Messaging, A2a, LearnedSkills],
-        }
-    }
-}
-
-/// Which tools agents may call. Patterns may have `*`.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct ToolRules {
-    pub(crate) allow: Vec<String>,
-    pub(crate) deny: Vec<String>,
-    pub(crate) require_approval: Vec<String>,
-}
-
-impl Default for ToolRules {
-    fn default() -> Self {
-        Self {
-            allow: vec!["*".into()],
-            deny: Vec::new(),
-            require_approval: Vec::new(),
-        }
-    }
-}
-
-/// Which models agents may use.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct ModelRules {
-    pub(crate) allow: Vec<String>,
-}
-
-impl Default for ModelRules {
-    fn default() -> Self {
-        Self {
-            allow: vec!["*".into()],
-        }
-    }
-}
-
-/// What agents may reach.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct EgressRules {
-    pub(crate) allow_hosts: Vec<String>,
-    pub(crate) deny_private_networks: bool,
-}
-
-impl Default for EgressRules {
-    fn default() -> Self {
-        Self {
-            allow_hosts: vec!["*".into()],
-            deny_private_networks: false,
-        }
-    }
-}
-
-/// How many jobs a tenant may have, and how often they may run.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct CronLimits {
-    pub(crate) max_jobs: u32,
-    pub(crate) min_interval_minutes: u32,
-}
-
-impl Default for CronLimits {
-    fn default() -> Self {
-        Self {
-            max_jobs: 50,
-            min_interval_minutes: 1,
-        }
-    }
-}
-
-impl CronLimits {
-    pub(crate) fn job_limits(&self) -> JobLimits {
-        JobLimits {
-            max_jobs: self.max_jobs as usize,
-            min_interval_minutes: self.min_interval_minutes,
-        }
-    }
-}
-
-/// How many runs a tenant may have at once, and how long each may take.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct RunLimits {
-    #[schemars(range(min = 1))]
-    pub(crate) max_concurrent: u32,
-    #[schemars(range(min = 1))]
-    pub(crate) max_minutes: u32,
-}
-
-impl Default for RunLimits {
-    fn default() -> Self {
-        Self {
-            max_concurrent: 4,
-            max_minutes: 60,
-        }
-    }
-}
-
-/// How long approvals wait, and what happens then.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct ApprovalRules {
-    #[schemars(range(min = 1))]
-    pub(crate) timeout_seconds: u64,
-    pub(crate) on_timeout: OnTimeout,
-}
-
-/// What an approval is that nobody decides.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum OnTimeout {
-    #[default]
-    Deny,
-}
-
-impl Default for ApprovalRules {
-    fn default() -> Self {
-        Self {
-            timeout_seconds: 900,
-            on_timeout: OnTimeout::Deny,
-        }
-    }
-}
-
-/// Which variables tenants may not set.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(crate) struct EnvRules {
-    pub(crate) deny: Vec<String>,
-}
+use crate::{Problem, ProblemCode, api_types::schema, tenants::documents::DocumentDefaults};
 
 static CHECKER: LazyLock<SchemaChecker> =
     LazyLock::new(|| SchemaChecker::new(schema::input_schema::<Policy>()));
 
+/// Refuses a document that does not describe a policy. Names that begin with `x-` are kept and mean nothing.
 pub(crate) fn check_policy(document: &Map<String, Value>) -> Result<(), Problem> {
-    CHECKER.check(
-        "the policy",
-        &without_extensions(&Value::Object(document.clone())),
-    )
+    let document = without_extensions(&Value::Object(document.clone()));
+    // The schema names the place of a fault, but does not know how large a number may be.
+    CHECKER.check("the policy", &document)?;
+    Policy::resolve(&document, &Policy::unrestricted())
+        .map(drop)
+        .map_err(|error| {
+            let message = error.to_string();
+            Problem::new(ProblemCode::Unprocessable, &*message).with_detail("", message)
+        })
+}
+
+/// The policy of a Hub whose operator has written none.
+fn default_policy(baseline: DocumentDefaults) -> Policy {
+    Policy {
+        runs: baseline.run_limits(),
+        ..Policy::unrestricted()
+    }
 }
 
 /// The default document.
 pub(crate) fn default_document(baseline: DocumentDefaults) -> Map<String, Value> {
-    let policy = Policy {
-        runs: baseline.run_limits(),
-        ..Policy::default()
-    };
-    match serde_json::to_value(policy) {
+    match serde_json::to_value(default_policy(baseline)) {
         Ok(Value::Object(document)) => document,
         _ => Map::new(),
     }
 }
 
-impl Policy {
-    pub(crate) fn allows_variable(&self, name: &str) -> bool {
-        !self
-            .env
-            .deny
-            .iter()
-            .any(|pattern| matches_pattern(pattern, name))
-    }
+/// The policy that a stored document describes; missing members get their defaults.
+pub(crate) fn resolve_policy(
+    document: &Value,
+    baseline: DocumentDefaults,
+) -> Result<Policy, ProtocolError> {
+    Policy::resolve(&without_extensions(document), &default_policy(baseline))
+}
 
-    pub(crate) fn has_messaging(&self) -> bool {
-        self.features.enabled.contains(&Feature::Messaging)
-    }
-
-    /// Reads a stored document; missing members get their defaults.
-    pub(crate) fn from_document(document: &Value, baseline: DocumentDefaults) -> Self {
-        let read: Result<Self, _> = serde_json::from_value(without_extensions(document));
-        let mut policy = read.unwrap_or_else(|error| {
-            tracing::error!(%error, "failed to read the stored policy; using the default");
-            Self::default()
-        });
-        let usual = baseline.run_limits();
-        let says = |name: &str| document.pointer(&format!("/runs/{name}")).is_some();
-        if !says("maxConcurrent") {
-            policy.runs.max_concurrent = usual.max_concurrent;
-        }
-        if !says("maxMinutes") {
-            policy.runs.max_minutes = usual.max_minutes;
-        }
-        policy
+/// The limits of jobs, as those who write jobs know them.
+pub(crate) fn job_limits(limits: CronLimits) -> JobLimits {
+    JobLimits {
+        max_jobs: usize::try_from(limits.max_jobs).unwrap_or(usize::MAX),
+        min_interval_minutes: limits.min_interval_minutes,
     }
 }
 
@@ -258,54 +70,13 @@ pub(crate) struct ToolDecision {
 }
 
 pub(crate) fn decide_tool(policy: &Policy, tool: &str) -> ToolDecision {
-    let found = |list: &[String], name: &str| {
-        let at = list
-            .iter()
-            .position(|pattern| matches_pattern(pattern, tool))?;
-        Some(format!("tools.{name}[{at}]: {}", list[at]))
+    let (permission, rule) = policy.tools.explain(tool);
+    let decision = match permission {
+        ToolPermission::Allow => "allow",
+        ToolPermission::RequireApproval => "require_approval",
+        ToolPermission::Deny => "deny",
     };
-    if let Some(rule) = found(&policy.tools.deny, "deny") {
-        return ToolDecision {
-            decision: "deny",
-            rule,
-        };
-    }
-    match found(&policy.tools.allow, "allow") {
-        None => ToolDecision {
-            decision: "deny",
-            rule: "tools.allow: no pattern names it".into(),
-        },
-        Some(rule) => match found(&policy.tools.require_approval, "requireApproval") {
-            Some(rule) => ToolDecision {
-                decision: "require_approval",
-                rule,
-            },
-            None => ToolDecision {
-                decision: "allow",
-                rule,
-            },
-        },
-    }
-}
-
-/// Whether a pattern with `*` matches a name.
-pub(crate) fn matches_pattern(pattern: &str, name: &str) -> bool {
-    let mut parts = pattern.split('*');
-    let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = name.strip_prefix(first) else {
-        return false;
-    };
-    let parts: Vec<&str> = parts.collect();
-    let Some((last, middle)) = parts.split_last() else {
-        return rest.is_empty();
-    };
-    for part in middle {
-        match rest.find(part) {
-            Some(at) => rest = &rest[at + part.len()..],
-            None => return false,
-        }
-    }
-    rest.ends_with(last)
+    ToolDecision { decision, rule }
 }
 
 #[cfg(test)]
@@ -328,9 +99,8 @@ mod tests {
     #[test]
     fn a_policy_limits_runs_only_where_it_says_so() {
         let most = |document: Value, own: u64| {
-            Policy::from_document(&document, baseline(own))
-                .runs
-                .max_concurrent
+            let policy = resolve_policy(&document, baseline(own)).unwrap();
+            policy.runs.max_concurrent.get()
         };
         assert_eq!(most(json!({}), 16), 16);
         assert_eq!(most(json!({}), 2), 4);
@@ -384,11 +154,23 @@ mod tests {
     }
 
     #[test]
+    fn a_number_that_no_policy_can_hold_is_refused() {
+        for document in [
+            json!({"cron": {"maxJobs": 5_000_000_000_u64}}),
+            json!({"runs": {"maxMinutes": 1.0}}),
+        ] {
+            let problem = checked(&document).unwrap_err();
+            assert_eq!(problem.code, crate::ProblemCode::Unprocessable);
+            assert!(resolve_policy(&document, baseline(4)).is_err());
+        }
+    }
+
+    #[test]
     fn denial_comes_before_approval_and_that_before_permission() {
-        let policy = Policy::from_document(
-            &json!({"tools": {"allow": ["mcp_*", "read_file"], "deny": ["mcp_shell_*"], "requireApproval": ["mcp_*_delete"]}}),
-            baseline(4),
-        );
+        let document = json!({"tools": {
+            "allow": ["mcp_*", "read_file"], "deny": ["mcp_shell_*"], "requireApproval": ["mcp_*_delete"],
+        }});
+        let policy = resolve_policy(&document, baseline(4)).unwrap();
         let decision = |tool: &str| decide_tool(&policy, tool).decision;
         assert_eq!(decision("mcp_shell_delete"), "deny");
         assert_eq!(decision("mcp_files_delete"), "require_approval");

@@ -66,11 +66,12 @@ impl ActiveRun<'_> {
             Err(error) => return Ok(AttemptEnd::Disconnected(error.to_string())),
         };
         let secrets = spec.launch.env.values().cloned();
+        let approval_timeout = spec.launch.directives.approval_timeout_seconds;
         let mut writer = EventWriter {
             redactor: Redactor::new(secrets.chain([spec.launch.runtime_key.clone()])),
             home: spec.launch.home.display().to_string(),
             coalescer: TextCoalescer::default(),
-            approval_timeout: Duration::from_secs(spec.launch.directives.approval_timeout_seconds),
+            approval_timeout: Duration::from_secs(approval_timeout.get()),
         };
         let deadline = Instant::now() + self.time_left(spec);
         let mut told_to_stop: Option<Instant> = None;

@@ -5,11 +5,12 @@ use std::{collections::HashSet, time::Duration};
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
 use hermes_config::sync::{Mutex, MutexGuard};
+use hermes_protocol::Directives;
 use serde_json::{Map, Value, json};
 
 use super::{
-    AgentEvent, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, Directives, ProcessStatus,
-    RunInput, Runtime, RuntimeError,
+    AgentEvent, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, ProcessStatus, RunInput,
+    Runtime, RuntimeError,
 };
 use crate::{RunId, TenantId};
 

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    num::NonZeroU64,
     path::{Path, PathBuf},
     sync::{
         Mutex,
@@ -20,9 +21,10 @@ use hermes_hub::{
             AgentSpec, CronContext, CronRunner, MissedRunPolicy, QuotaState, TenantLookup,
             WakePolicy,
         },
-        runtime::{AgentLaunch, Directives, ResourceLimits},
+        runtime::{AgentLaunch, ResourceLimits},
     },
 };
+use hermes_protocol::{Directives, Policy};
 use hermes_store::cron::JobLimits;
 use jiff::tz::TimeZone;
 
@@ -35,7 +37,7 @@ pub(crate) struct TenantRules {
     pub(crate) max_concurrent_runs: u32,
     pub(crate) queue_depth: u32,
     pub(crate) longest_run: Duration,
-    pub(crate) approval_timeout_seconds: u64,
+    pub(crate) approval_timeout_seconds: NonZeroU64,
     pub(crate) missed: MissedRunPolicy,
     pub(crate) room: QuotaState,
     pub(crate) ticker: CronRunner,
@@ -62,7 +64,7 @@ impl FixedTenants {
                 max_concurrent_runs: 4,
                 queue_depth: 100,
                 longest_run: Duration::from_hours(1),
-                approval_timeout_seconds: 900,
+                approval_timeout_seconds: Policy::unrestricted().approvals.timeout_seconds,
                 missed: MissedRunPolicy::RunOnce,
                 room: QuotaState::Within,
                 ticker: CronRunner::Hub,
@@ -113,7 +115,7 @@ impl TenantLookup for FixedTenants {
                 },
                 directives: Directives {
                     approval_timeout_seconds: rules.approval_timeout_seconds,
-                    ..Directives::default()
+                    ..Directives::new(Policy::unrestricted())
                 },
             },
             access: rules.access,

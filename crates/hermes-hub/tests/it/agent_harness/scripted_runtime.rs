@@ -24,10 +24,11 @@ use hermes_hub::{
     RunId, TenantId,
     api_types::ids::AgentRunId,
     tenants::runtime::{
-        AgentEvent, AgentExit, AgentLaunch, ApprovalDecision, Confinement, Directives, ExitCause,
+        AgentEvent, AgentExit, AgentLaunch, ApprovalDecision, Confinement, ExitCause,
         ProcessStatus, RunInput, Runtime, RuntimeError,
     },
 };
+use hermes_protocol::Directives;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};

@@ -1,6 +1,6 @@
 //! Agents: started on demand, stopped when idle, restarted after failures.
 
-use std::time::Duration;
+use std::{num::NonZeroU64, time::Duration};
 
 use hermes_hub::{
     api_types::{AgentPhase, ConditionStatus, RunStatus},
@@ -176,12 +176,13 @@ async fn what_changes_while_an_agent_starts_reaches_it() {
     let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
     world.agent.slow_starts(Duration::from_millis(300));
+    let timeout = NonZeroU64::new(42).unwrap();
     let change = async {
         let is_starting = async || world.agents.state(&tenant).await.state == AgentPhase::Starting;
         world.wait_until("it starts", is_starting).await;
         world.tenancy.change(|rules| {
             rules.generation = 2;
-            rules.approval_timeout_seconds = 42;
+            rules.approval_timeout_seconds = timeout;
         });
         // It is not running, so nothing is applied.
         world.agents.apply_settings(&tenant).await.unwrap();
@@ -191,7 +192,7 @@ async fn what_changes_while_an_agent_starts_reaches_it() {
     world
         .wait_until("it works with the new settings", || async {
             let directives = world.agent.directives(&tenant).unwrap();
-            directives.approval_timeout_seconds == 42
+            directives.approval_timeout_seconds == timeout
         })
         .await;
     assert_eq!(world.agent.starts(&tenant), 1);

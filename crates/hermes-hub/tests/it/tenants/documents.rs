@@ -1,6 +1,10 @@
 //! Precedence of the Hub's settings, its documents and a tenant's own settings.
 
-use hermes_hub::TenantId;
+use hermes_hub::{
+    TenantId,
+    storage::{audit::NewAuditEntry, state::DocumentKind},
+};
+use hermes_protocol::Policy;
 use hermes_testkit::eventually;
 use serde_json::json;
 
@@ -84,16 +88,51 @@ async fn a_policy_reaches_agents_whole_and_past_one_that_hangs() {
     for id in &ids[1..] {
         let knows = || {
             let directives = agent.directives(id).unwrap();
-            directives.policy["tools"]["deny"] == json!(["terminal"])
+            directives.policy.tools.deny == ["terminal"]
         };
         assert!(
             eventually(TIMEOUT, knows).await,
             "{id} does not know the policy"
         );
-        // For an agent a missing member means no limit.
+        // What the document leaves out is filled in.
         let policy = agent.directives(id).unwrap().policy;
-        assert_eq!(policy["cron"]["maxJobs"], 50, "{policy}");
+        assert_eq!(policy.cron.max_jobs, 50, "{policy:?}");
     }
     let first = agent.directives(&ids[0]).unwrap();
-    assert_eq!(first.policy["tools"]["deny"], json!([]), "it does not hang");
+    assert!(first.policy.tools.deny.is_empty(), "it does not hang");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stored_policy_that_cannot_be_read_allows_nothing() {
+    let agent = ScriptedRuntime::new();
+    let site = TestHub::with_runtime(agent.clone(), |_, _| {}).await;
+    site.tenant(json!({"id": "a"})).await;
+    let explain = async || {
+        let question = json!({"tenantId": "a", "tool": "terminal"});
+        let answer = site.post("/v1/agent-policy/explain", &question).await;
+        answer.expect(200)["decision"].clone()
+    };
+    assert_eq!(explain().await, "allow");
+    // As a later version may have written it.
+    let document = json!({"tools": {"allow": ["*"], "quota": 5}});
+    let entry = NewAuditEntry::by_hub("put_agent_policy");
+    let kind = DocumentKind::Policy;
+    let state = site.hub.state();
+    let put = state.put_document(kind, document, "tok_1", None, entry);
+    let stored = put.await.unwrap();
+    let specialization = json!({"content": "Be brief."});
+    site.put("/v1/agent-specialization", &specialization)
+        .await
+        .expect(200);
+    assert_eq!(explain().await, "deny");
+    let id = TenantId::parse("a").unwrap();
+    let is_closed = || agent.directives(&id).unwrap().policy == Policy::closed();
+    assert!(eventually(TIMEOUT, is_closed).await);
+
+    // Nor can anybody go back to it.
+    site.put("/v1/agent-policy", &json!({})).await.expect(200);
+    assert_eq!(explain().await, "allow");
+    let restore = format!("/v1/agent-policy/revisions/{}/restore", stored.revision);
+    site.post(&restore, &json!({})).await.expect(422);
+    assert_eq!(explain().await, "allow");
 }

@@ -1,5 +1,7 @@
 //! Approvals: the first decision wins, and a timeout denies.
 
+use std::num::NonZeroU64;
+
 use hermes_hub::{
     Problem, RunId, TenantId,
     api_types::{Approval, ApprovalState, RunStatus},
@@ -116,7 +118,7 @@ async fn what_nobody_decides_in_time_is_denied() {
     let world = AgentHarness::new().await;
     world
         .tenancy
-        .change(|rules| rules.approval_timeout_seconds = 1);
+        .change(|rules| rules.approval_timeout_seconds = NonZeroU64::MIN);
     let tenant = world.tenant("a").await;
     let run = world.run(&tenant, "ask=reboot").await.run_id;
     let ended = world.finished_run(&tenant, &run).await;
