@@ -16,7 +16,9 @@ pub use audit::{AuditEntry, AuditPhase, Decision, Via};
 pub use group::{Group, GroupKind, GroupMember, MemberAccess, Share};
 pub(crate) use key::redact_keys;
 pub use key::{KeyHash, KeyKind, NewKey, last4, new_uid, parse_key};
-pub use run::{Approval, ApprovalState, Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage};
+pub use run::{
+    Approval, ApprovalState, Run, RunError, RunStatus, RunTrigger, RunUsage, StoredEvent,
+};
 pub use scope::{Role, Scope, Scopes};
 pub use tenant::{
     AccessStatus, AgentPhase, AgentSettings, AgentState, BrowserSettings, Condition,

@@ -1,5 +1,6 @@
 //! Runs of a tenant's agent, their events, and what they wait for.
 
+use hermes_protocol::{ApprovalChoice, RunFailure, TokenUsage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -103,6 +104,16 @@ pub struct RunUsage {
     pub total_tokens: u64,
 }
 
+impl From<TokenUsage> for RunUsage {
+    fn from(usage: TokenUsage) -> Self {
+        Self {
+            input_tokens: usage.input_tokens,
+            output_tokens: usage.output_tokens,
+            total_tokens: usage.total_tokens,
+        }
+    }
+}
+
 /// Why a run has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -113,10 +124,28 @@ pub struct RunError {
     pub message: String,
 }
 
+impl From<RunFailure> for RunError {
+    fn from(failure: RunFailure) -> Self {
+        Self {
+            code: failure.code,
+            message: failure.message,
+        }
+    }
+}
+
+impl From<RunError> for RunFailure {
+    fn from(error: RunError) -> Self {
+        Self {
+            code: error.code,
+            message: error.message,
+        }
+    }
+}
+
 /// An event of a run, as stored and as sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct RunEvent {
+pub struct StoredEvent {
     /// 1, 2, 3 and so on within the run.
     pub id: u64,
     /// The kind of the event.
@@ -151,7 +180,8 @@ pub struct Approval {
     /// When it times out.
     pub expires_at: Option<Time>,
     /// `once`, `session`, `always` or `deny`.
-    pub choice: Option<String>,
+    #[schemars(with = "Option<String>")]
+    pub choice: Option<ApprovalChoice>,
     /// The token that decided.
     pub decided_by: Option<String>,
     /// The time.

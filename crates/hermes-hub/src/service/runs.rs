@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
+use hermes_protocol::ApprovalChoice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -277,10 +278,17 @@ fn event_lines(
     told.take_until(Box::pin(ended))
 }
 
+fn parse_choice(word: &str) -> Result<ApprovalChoice, Problem> {
+    ApprovalChoice::parse(word).map_err(|_| {
+        let message = "`choice` is `once`, `session`, `always` or `deny`";
+        Problem::invalid(message).with_detail("choice", "invalid")
+    })
+}
+
 pub(crate) async fn decide(call: Call, input: DecideRun) -> Result<Reply, Problem> {
     find_run(&call, &input.run_id).await?;
     let answer = DecisionRequest {
-        choice: input.choice,
+        choice: parse_choice(&input.choice)?,
         approval_id: input.approval_id,
         all: input.all.unwrap_or(false),
         reason: input.reason,
@@ -323,7 +331,7 @@ pub(crate) async fn respond_approval(call: Call, input: RespondApproval) -> Resu
         return Err(gone());
     }
     let answer = DecisionRequest {
-        choice: input.choice,
+        choice: parse_choice(&input.choice)?,
         approval_id: None,
         all: false,
         reason: input.reason,

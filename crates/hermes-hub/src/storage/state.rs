@@ -24,7 +24,7 @@ mod sqlite;
 mod tenants;
 mod tokens;
 
-pub use approvals::{ApprovalChoice, ApprovalQuery, ApprovalStore, CarriedDecision, NewApproval};
+pub use approvals::{ApprovalQuery, ApprovalStore, CarriedDecision, NewApproval, NewDecision};
 pub use audit::{
     AUDIT_PORTION, AuditOrder, AuditQuery, AuditStore, BrokenEntry, ChainCheck, ChainHead,
 };

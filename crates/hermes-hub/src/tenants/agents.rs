@@ -317,6 +317,8 @@ pub(crate) fn problem_from_runtime(error: &RuntimeError) -> Problem {
         }
         RuntimeError::Unknown(_) => Problem::not_found(message),
         RuntimeError::Refused(_) => Problem::precondition(message),
-        RuntimeError::Unsupported(_) => Problem::new(ProblemCode::Unimplemented, message),
+        RuntimeError::Unsupported(_) | RuntimeError::UnreadableEvent(_) => {
+            Problem::new(ProblemCode::Unimplemented, message)
+        }
     }
 }

@@ -15,10 +15,10 @@ mod attempt;
 mod coalesce;
 mod decisions;
 mod dispatch;
+mod event_writer;
 mod execute;
 mod request;
 mod tenant_stop;
-mod translate;
 mod watcher;
 
 use std::{
@@ -28,6 +28,7 @@ use std::{
 };
 
 use hermes_config::sync::Mutex;
+use hermes_protocol::RunEvent;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -180,13 +181,9 @@ impl Runs {
         cause: Option<RunError>,
         entry: NewAuditEntry,
     ) -> Result<RunStatus, Problem> {
-        let mut cancelled = hub_event("run.cancelled");
-        if let Some(cause) = &cause {
-            cancelled.body = crate::tenants::runs::tenant_stop::error_members(&cause.code, cause);
-        }
         let cancel = RunUpdate {
             allowed_from: vec![RunStatus::Queued],
-            events: vec![cancelled],
+            events: vec![hub_event(cancelled_event(cause.clone()))],
             change: RunChange {
                 status: Some(RunStatus::Cancelled),
                 error: cause.clone(),
@@ -346,10 +343,18 @@ fn new_run_id() -> Result<RunId, Problem> {
     RunId::random().map_err(|error| Problem::internal(&error))
 }
 
-fn hub_event(name: &str) -> NewEvent {
+/// An event of the Hub itself.
+fn hub_event(event: RunEvent) -> NewEvent {
     NewEvent {
-        event: name.to_owned(),
-        body: serde_json::Map::new(),
+        event,
         agent_sequence: None,
+    }
+}
+
+/// The last event of a run that was stopped, with the cause unless somebody stopped this run itself.
+fn cancelled_event(cause: Option<RunError>) -> RunEvent {
+    RunEvent::Cancelled {
+        reason: cause.as_ref().map(|cause| cause.code.clone()),
+        error: cause.map(Into::into),
     }
 }

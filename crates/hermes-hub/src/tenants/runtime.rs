@@ -5,9 +5,8 @@ use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use hermes_config::Secret;
-use hermes_protocol::Directives;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use hermes_protocol::{ApprovalDecision, Directives, PromptInput, RunEvent};
+use serde::Serialize;
 
 use crate::{JobId, RunId, TenantId};
 
@@ -67,14 +66,7 @@ pub struct Confinement {
 #[derive(Debug, Clone)]
 pub enum RunInput {
     /// Input of a client.
-    Prompt {
-        /// A text, or messages ending with the user's turn.
-        input: Value,
-        /// Added to the system prompt.
-        instructions: Option<String>,
-        session_id: Option<String>,
-        conversation_history: Option<Value>,
-    },
+    Prompt(PromptInput),
     /// A cron job of its home.
     Job(JobId),
 }
@@ -84,19 +76,7 @@ pub enum RunInput {
 pub struct AgentEvent {
     /// 1, 2, 3 and so on.
     pub sequence: u64,
-    /// `event`, and what belongs to it.
-    pub body: Map<String, Value>,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ApprovalDecision {
-    /// `once`, `session`, `always` or `deny`.
-    pub choice: String,
-    /// Which one; the oldest if absent.
-    pub approval_id: Option<String>,
-    /// All pending approvals.
-    pub all: bool,
-    pub reason: Option<String>,
+    pub event: RunEvent,
 }
 
 #[derive(Debug, Clone, thiserror::Error)]
@@ -114,6 +94,9 @@ pub enum RuntimeError {
     /// Already decided, or too many runs.
     #[error("{0}")]
     Refused(String),
+    /// It sent an event that is not as the protocol says. It would send the same again.
+    #[error("the tenant's agent sent an event that cannot be read: {0}")]
+    UnreadableEvent(String),
     #[error("the tenant's agent cannot do that: {0}")]
     Unsupported(String),
 }
@@ -138,7 +121,7 @@ pub trait Runtime: Send + Sync + 'static {
         tenant: &TenantId,
         run: &RunId,
         attempt: u32,
-        errand: &RunInput,
+        input: &RunInput,
     ) -> Result<AgentRunId, RuntimeError>;
 
     /// The events of a run after this one, oldest first, until it ends.

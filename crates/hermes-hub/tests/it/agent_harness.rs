@@ -8,7 +8,7 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use hermes_hub::{
     RunId, TenantId,
-    api_types::{KeyHash, Run, RunEvent, RunTrigger, TenantStatus, new_uid},
+    api_types::{KeyHash, Run, RunTrigger, StoredEvent, TenantStatus, new_uid},
     storage::{
         audit::NewAuditEntry,
         encryption::EncryptedSecret,
@@ -115,7 +115,7 @@ impl AgentHarness {
     }
 
     /// All events of a run, from the first to its end.
-    pub(crate) async fn events(&self, tenant: &TenantId, run: &RunId) -> Vec<RunEvent> {
+    pub(crate) async fn events(&self, tenant: &TenantId, run: &RunId) -> Vec<StoredEvent> {
         let all = self.runs.events(tenant, run, 0).map(|event| match event {
             Ok(RunStreamItem::Event(event)) => (*event).clone(),
             other => panic!("no event: {other:?}"),
@@ -166,7 +166,7 @@ pub(crate) fn request(script: &str) -> RunRequest {
 }
 
 /// The names of events.
-pub(crate) fn names(events: &[RunEvent]) -> Vec<&str> {
+pub(crate) fn names(events: &[StoredEvent]) -> Vec<&str> {
     events.iter().map(|event| event.event.as_str()).collect()
 }
 

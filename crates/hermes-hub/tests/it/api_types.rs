@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use hermes_hub::api_types::{
-    AuditEntry, Group, GroupMember, Run, RunEvent, Share, Tenant, TenantAccess, Token,
+    AuditEntry, Group, GroupMember, Run, Share, StoredEvent, Tenant, TenantAccess, Token,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -50,7 +50,7 @@ fn a_run_and_its_events_are_written_as_documented() {
         "createdAt": T, "updatedAt": T, "lastEventId": 41, "output": "Hello",
         "usage": { "inputTokens": 1, "outputTokens": 2, "totalTokens": 3 }, "error": null, "metadata": {},
     }));
-    round_trip::<RunEvent>(&json!({
+    round_trip::<StoredEvent>(&json!({
         "id": 7, "event": "tool.started", "runId": run, "time": T, "tool": "terminal", "preview": "ls",
     }));
 }

@@ -1,6 +1,7 @@
 //! Approvals of runs.
 
 use async_trait::async_trait;
+use hermes_protocol::ApprovalChoice;
 
 use super::{Page, Paged, StateError};
 use crate::{
@@ -31,9 +32,8 @@ pub struct CarriedDecision {
 }
 
 #[derive(Debug, Clone)]
-pub struct ApprovalChoice {
-    /// `once`, `session`, `always` or `deny`.
-    pub choice: String,
+pub struct NewDecision {
+    pub choice: ApprovalChoice,
     /// The token; `None` after the timeout.
     pub by: Option<String>,
     pub reason: Option<String>,
@@ -71,7 +71,7 @@ pub trait ApprovalStore {
     async fn decide(
         &self,
         id: &ApprovalId,
-        choice: ApprovalChoice,
+        decision: NewDecision,
         entry: NewAuditEntry,
     ) -> Result<Approval, StateError>;
 

@@ -1,7 +1,6 @@
 //! Queued runs, and those that this node has claimed.
 
 use async_trait::async_trait;
-use serde_json::{Map, Value};
 
 use super::{RunRecord, RunUpdated, StateError};
 use crate::{RunId, TenantId};
@@ -21,12 +20,13 @@ pub trait RunQueueStore {
     /// Unfinished runs that this node has claimed.
     async fn claimed_runs(&self) -> Result<Vec<RunRecord>, StateError>;
 
-    /// Puts an interrupted run back into the queue, at its old position, with one more attempt. `why` becomes the
-    /// event's members.
+    /// Puts an interrupted run back into the queue, at its old position, with one more attempt.
+    /// The reason is one word, the message is for people.
     async fn requeue_run(
         &self,
         tenant: &TenantId,
         id: &RunId,
-        why: Map<String, Value>,
+        reason: &str,
+        message: Option<String>,
     ) -> Result<RunUpdated, StateError>;
 }

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
+use hermes_protocol::RunEvent;
 use serde_json::{Map, Value};
 
 use super::{NewApproval, Page, Paged, StateError};
 use crate::{
     JobId, RunId, TenantId,
-    api_types::{Run, RunError, RunEvent, RunStatus, RunTrigger, RunUsage, Time, ids::AgentRunId},
+    api_types::{
+        Run, RunError, RunStatus, RunTrigger, RunUsage, StoredEvent, Time, ids::AgentRunId,
+    },
     storage::audit::NewAuditEntry,
 };
 
@@ -57,9 +60,7 @@ pub struct RunQuery {
 
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    /// For example `run.started`.
-    pub event: String,
-    pub body: Map<String, Value>,
+    pub event: RunEvent,
     /// The agent's sequence number; an event that is already stored is skipped.
     pub agent_sequence: Option<u64>,
 }
@@ -92,12 +93,12 @@ pub struct RunUpdate {
 pub struct RunUpdated {
     pub record: RunRecord,
     /// The new events with their ids.
-    pub events: Vec<RunEvent>,
+    pub events: Vec<StoredEvent>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunEventPage {
-    pub events: Vec<RunEvent>,
+    pub events: Vec<StoredEvent>,
     /// The oldest stored event, if any.
     pub oldest: Option<u64>,
     pub status: RunStatus,

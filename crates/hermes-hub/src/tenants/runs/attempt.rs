@@ -4,20 +4,20 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
 use hermes_config::Redactor;
-use serde_json::{Map, Value, json};
+use hermes_protocol::RunEvent;
 use tokio::time::Instant;
 
 use super::{
+    cancelled_event,
     decisions::{PendingApproval, new_approval},
     request::run_input,
-    translate::{self, translate_event},
 };
 use crate::{
     api_types::{RunError, RunStatus, ids::AgentRunId},
     storage::state::{NewEvent, RunChange, RunUpdate, StateError},
     tenants::{
         agents::AgentSpec,
-        runs::{coalesce::TextCoalescer, execute::ActiveRun, tenant_stop},
+        runs::{coalesce::TextCoalescer, event_writer::EventWriter, execute::ActiveRun},
         runtime::{AgentEvent, RuntimeError},
     },
 };
@@ -88,6 +88,11 @@ impl ActiveRun<'_> {
                 Some(AttemptStep::Event(None)) => {
                     return self
                         .handle_disconnect(&mut writer, "the event stream ended")
+                        .await;
+                }
+                Some(AttemptStep::Event(Some(Err(error @ RuntimeError::UnreadableEvent(_))))) => {
+                    return self
+                        .handle_unreadable_event(&mut writer, &run, &error)
                         .await;
                 }
                 Some(AttemptStep::Event(Some(Err(error)))) => {
@@ -181,11 +186,17 @@ impl ActiveRun<'_> {
             self.cancel().await?;
             return Ok(Err(AttemptEnd::Finished));
         }
+        let input = match run_input(&self.record) {
+            Ok(input) => input,
+            Err(error) => {
+                let message = format!("the stored request of the run cannot be read: {error}");
+                self.fail("internal", message).await?;
+                return Ok(Err(AttemptEnd::Finished));
+            }
+        };
         let runtime = self.runs.agents.runtime();
         let attempt = self.record.run.attempt;
-        let started = runtime
-            .run(&self.tenant, &self.id, attempt, &run_input(&self.record))
-            .await;
+        let started = runtime.run(&self.tenant, &self.id, attempt, &input).await;
         let (code, message) = match started {
             Ok(run) => {
                 let change = RunChange {
@@ -208,7 +219,9 @@ impl ActiveRun<'_> {
             }
             Err(RuntimeError::Unknown(message)) => ("not_found", message),
             Err(RuntimeError::Refused(message)) => ("refused", message),
-            Err(RuntimeError::Unsupported(message)) => ("unimplemented", message),
+            Err(RuntimeError::Unsupported(message) | RuntimeError::UnreadableEvent(message)) => {
+                ("unimplemented", message)
+            }
         };
         self.fail(code, message).await?;
         Ok(Err(AttemptEnd::Finished))
@@ -223,16 +236,19 @@ impl ActiveRun<'_> {
         self.empty_attempts = 0;
         let mut update = RunUpdate::default();
         let mut end = None;
-        for event in batch {
+        for mut event in batch {
             if writer.coalescer.add(&event) {
                 continue;
             }
-            let Some((name, members)) = translate_event(&event, &writer.redactor) else {
-                continue;
-            };
             update.events.extend(writer.take_text());
+            writer.redact_event(&mut event.event);
             end = self
-                .ingest_event(&mut update, name, members, &event, writer)
+                .ingest_event(
+                    &mut update,
+                    event.sequence,
+                    event.event,
+                    writer.approval_timeout,
+                )
                 .await?;
             if end.is_some() {
                 break;
@@ -257,24 +273,26 @@ impl ActiveRun<'_> {
     async fn ingest_event(
         &mut self,
         update: &mut RunUpdate,
-        name: &'static str,
-        mut members: Map<String, Value>,
-        event: &AgentEvent,
-        writer: &EventWriter,
+        sequence: u64,
+        mut event: RunEvent,
+        approval_timeout: Duration,
     ) -> Result<Option<AttemptEnd>, StateError> {
-        let mut name = name;
-        let mut end = None;
         let change = &mut update.change;
-        match name {
-            "tool.started" => {
+        match &mut event {
+            RunEvent::ToolStarted { .. } => {
                 self.started_calls += 1;
                 change.called_tool = Some(true);
             }
-            "tool.completed" => self.ended_calls += 1,
-            "approval.request" => {
-                let mut asked = new_approval(&members, writer.approval_timeout)?;
+            RunEvent::ToolCompleted { .. } => self.ended_calls += 1,
+            RunEvent::ApprovalRequest {
+                approval_id,
+                command,
+                description,
+                choices: _,
+            } => {
+                let mut asked = new_approval(approval_id, command, description, approval_timeout)?;
                 asked.carried = self.carry_decision(&asked);
-                members.insert("approvalId".into(), json!(asked.id));
+                *approval_id = asked.id.to_string();
                 self.pending_approvals
                     .push(PendingApproval::from_new(&asked));
                 if let Some(agent) = &asked.agent_id {
@@ -287,8 +305,12 @@ impl ActiveRun<'_> {
                     change.called_tool = Some(false);
                 }
             }
-            "approval.responded" => {
-                self.close_approval(&mut members).await?;
+            RunEvent::ApprovalResponded {
+                approval_id,
+                choice,
+                outcome: _,
+            } => {
+                self.close_approval(approval_id, *choice).await?;
                 if self.pending_approvals.is_empty() {
                     change.status = Some(RunStatus::Running);
                 }
@@ -296,42 +318,35 @@ impl ActiveRun<'_> {
                     change.called_tool = Some(true);
                 }
             }
-            "run.completed" => {
+            RunEvent::Completed { output, usage, .. } => {
                 change.status = Some(RunStatus::Completed);
-                let output = members.get("output").and_then(Value::as_str);
-                change.output = output.map(str::to_owned);
-                change.usage = translate::parse_usage(&members);
-                end = Some(AttemptEnd::Finished);
+                change.output = Some(output.clone());
+                change.usage = usage.map(Into::into);
             }
-            "run.failed" | "run.cancelled" => {
-                translate::hide_home(&mut members, &writer.home);
-                let error = (name == "run.failed").then(|| translate::parse_error(&members));
-                let is_cut_off = error
-                    .as_ref()
-                    .is_some_and(|error| error.code == "interrupted");
-                if is_cut_off && !self.handle.stop.is_cancelled() && !self.has_timed_out {
+            RunEvent::Failed { error, .. } => {
+                let is_asked = self.handle.stop.is_cancelled() || self.has_timed_out;
+                if error.code == "interrupted" && !is_asked {
                     return Ok(Some(AttemptEnd::Interrupted));
                 }
-                name = self.record_end(change, &mut members, error);
-                end = Some(AttemptEnd::Finished);
+                let error = error.clone();
+                event = self.record_end(change, Some(error.into()));
             }
-            _ => {}
+            RunEvent::Cancelled { .. } => event = self.record_end(change, None),
+            RunEvent::Started { .. }
+            | RunEvent::Requeued { .. }
+            | RunEvent::MessageDelta { .. }
+            | RunEvent::ReasoningAvailable { .. } => {}
         }
+        let end = event.is_final().then_some(AttemptEnd::Finished);
         update.events.push(NewEvent {
-            event: name.to_owned(),
-            body: members,
-            agent_sequence: Some(event.sequence),
+            event,
+            agent_sequence: Some(sequence),
         });
         Ok(end)
     }
 
     /// The final event of a run without output: it depends on who stopped it.
-    fn record_end(
-        &self,
-        change: &mut RunChange,
-        members: &mut Map<String, Value>,
-        error: Option<RunError>,
-    ) -> &'static str {
+    fn record_end(&self, change: &mut RunChange, error: Option<RunError>) -> RunEvent {
         let error = if self.has_timed_out {
             Some(RunError {
                 code: "timeout".into(),
@@ -341,44 +356,50 @@ impl ActiveRun<'_> {
             error.filter(|_| !self.handle.stop.is_cancelled())
         };
         let Some(error) = error else {
-            members.clear();
             change.status = Some(RunStatus::Cancelled);
-            if let Some(cause) = self.handle.cause.get() {
-                *members = tenant_stop::error_members(&cause.code, cause);
-                change.error = Some(cause.clone());
-            }
-            return "run.cancelled";
+            change.error = self.handle.cause.get().cloned();
+            return cancelled_event(change.error.clone());
         };
-        members.insert("reason".into(), json!(error.code));
-        members.insert("error".into(), json!(error));
         change.status = Some(RunStatus::Failed);
-        change.error = Some(error);
-        "run.failed"
+        change.error = Some(error.clone());
+        RunEvent::Failed {
+            reason: Some(error.code.clone()),
+            error: error.into(),
+        }
+    }
+
+    /// An event of the agent cannot be read. To skip it could lose a question, a tool call that must not be repeated, or
+    /// the end of the run; to read on later would meet it again. So the run ends: what came before is stored, the agent's
+    /// own journal keeps the rest, and the reason names the event.
+    async fn handle_unreadable_event(
+        &mut self,
+        writer: &mut EventWriter,
+        run: &AgentRunId,
+        error: &RuntimeError,
+    ) -> Result<AttemptEnd, StateError> {
+        if let Some(text) = writer.take_text() {
+            let update = RunUpdate {
+                events: vec![text],
+                ..RunUpdate::default()
+            };
+            self.store(update).await?;
+        }
+        let reason = writer.redact_text(&error.to_string());
+        tracing::warn!(run = %self.id, tenant = %self.tenant, %reason, "run failed: unreadable event");
+        let runtime = self.runs.agents.runtime();
+        if let Err(error) = runtime.stop_run(&self.tenant, run).await {
+            tracing::debug!(run = %self.id, %error, "failed to stop a run");
+        }
+        if self.handle.stop.is_cancelled() && !self.has_timed_out {
+            self.cancel().await?;
+        } else {
+            self.fail("unreadable_event", reason).await?;
+        }
+        Ok(AttemptEnd::Finished)
     }
 }
 
 const TIMEOUT_MESSAGE: &str = "the run exceeded its time limit";
-
-/// Prepares events for storage: redacts secrets and coalesces text.
-struct EventWriter {
-    redactor: Redactor,
-    /// The home's path, which is removed from events.
-    home: String,
-    coalescer: TextCoalescer,
-    approval_timeout: Duration,
-}
-
-impl EventWriter {
-    /// The text so far as one redacted event.
-    fn take_text(&mut self) -> Option<NewEvent> {
-        self.coalescer.take(&self.redactor)
-    }
-
-    /// The same, except what may be the beginning of a secret.
-    fn take_safe_text(&mut self) -> Option<NewEvent> {
-        self.coalescer.take_safe(&self.redactor)
-    }
-}
 
 /// An event and those that have already arrived after it.
 fn drain_ready(first: AgentEvent, events: &mut AgentEvents) -> Vec<AgentEvent> {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use hermes_config::Redactor;
-use serde_json::{Map, Value};
+use hermes_protocol::RunEvent;
 use tokio::time::Instant;
 
 use crate::{storage::state::NewEvent, tenants::runtime::AgentEvent};
@@ -45,12 +45,10 @@ impl TextCoalescer {
     /// Adds a text delta. Returns false for any other event, which has to wait for [`Self::take`].
     pub(super) fn add(&mut self, event: &AgentEvent) -> bool {
         self.count_event();
-        let is_piece = event.body.get("event").and_then(Value::as_str) == Some("message.delta");
-        let piece = event.body.get("delta").and_then(Value::as_str);
-        let Some(piece) = piece.filter(|_| is_piece) else {
+        let RunEvent::MessageDelta { delta, .. } = &event.event else {
             return false;
         };
-        self.text.push_str(piece);
+        self.text.push_str(delta);
         self.pieces.push((self.text.len(), event.sequence));
         self.since.get_or_insert_with(Instant::now);
         true
@@ -96,17 +94,15 @@ impl TextCoalescer {
     pub(super) fn take(&mut self, redactor: &Redactor) -> Option<NewEvent> {
         self.since = None;
         let (_, sequence) = *self.pieces.last()?;
-        let text = redactor.redact(&self.text).into_owned();
+        let delta = redactor.redact(&self.text).into_owned();
         self.text.clear();
-        let mut body = Map::new();
-        body.insert("delta".into(), text.into());
         let pieces = std::mem::take(&mut self.pieces).len();
-        if self.is_flood {
-            body.insert("joined".into(), pieces.into());
-        }
+        let event = RunEvent::MessageDelta {
+            delta,
+            joined: self.is_flood.then_some(pieces),
+        };
         Some(NewEvent {
-            event: "message.delta".into(),
-            body,
+            event,
             agent_sequence: Some(sequence),
         })
     }
@@ -115,19 +111,22 @@ impl TextCoalescer {
 #[cfg(test)]
 mod tests {
     use hermes_config::Secret;
-    use serde_json::json;
 
     use super::*;
 
-    fn agent_event(sequence: u64, body: &Value) -> AgentEvent {
+    fn piece(sequence: u64, text: &str) -> AgentEvent {
         AgentEvent {
             sequence,
-            body: body.as_object().unwrap().clone(),
+            event: RunEvent::delta(text),
         }
     }
 
-    fn piece(sequence: u64, text: &str) -> AgentEvent {
-        agent_event(sequence, &json!({"event": "message.delta", "delta": text}))
+    /// Text, and from how many pieces if that is told.
+    fn text_of(event: &NewEvent) -> (&str, Option<usize>) {
+        match &event.event {
+            RunEvent::MessageDelta { delta, joined } => (delta, *joined),
+            other => panic!("{other:?}"),
+        }
     }
 
     #[tokio::test(start_paused = true)]
@@ -143,12 +142,14 @@ mod tests {
             Some(deadline),
             "later pieces put it off"
         );
-        assert!(!joining.add(&agent_event(4, &json!({"event": "tool.started"}))));
+        let other = AgentEvent {
+            sequence: 4,
+            event: RunEvent::cancelled(),
+        };
+        assert!(!joining.add(&other));
         let joined = joining.take(&Redactor::default()).unwrap();
-        assert_eq!(
-            (joined.body["delta"].as_str(), joined.agent_sequence),
-            (Some("Hello"), Some(3))
-        );
+        assert_eq!(text_of(&joined), ("Hello", None));
+        assert_eq!(joined.agent_sequence, Some(3));
         assert!(joining.take(&Redactor::default()).is_none());
     }
 
@@ -161,10 +162,8 @@ mod tests {
         assert!(joining.is_flood);
         let wait = joining.deadline().unwrap() - Instant::now();
         assert!(wait > FLUSH_DELAY);
-        assert_eq!(
-            joining.take(&Redactor::default()).unwrap().body["joined"],
-            FLOOD_THRESHOLD + 1
-        );
+        let joined = joining.take(&Redactor::default()).unwrap();
+        assert_eq!(text_of(&joined).1, Some(FLOOD_THRESHOLD as usize + 1));
     }
 
     #[tokio::test(start_paused = true)]
@@ -181,7 +180,7 @@ mod tests {
         }
         let told: Vec<_> = told
             .iter()
-            .map(|event| (event.body["delta"].as_str().unwrap(), event.agent_sequence))
+            .map(|event| (text_of(event).0, event.agent_sequence))
             .collect();
         let whole = ("[REDACTED]abcar.", Some(5));
         assert_eq!(told, [("it is ", Some(0)), whole]);
@@ -196,6 +195,6 @@ mod tests {
         assert!(joining.take_safe(&redactor).is_none());
         assert!(joining.deadline().is_none(), "nothing new can be told");
         let rest = joining.take(&redactor).unwrap();
-        assert_eq!(rest.body["delta"], "abc");
+        assert_eq!(text_of(&rest).0, "abc");
     }
 }

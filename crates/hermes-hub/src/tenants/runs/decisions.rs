@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde_json::{Map, Value, json};
+use hermes_protocol::{ApprovalChoice, ApprovalDecision};
 
 use super::{Runs, attempt::AttemptEnd};
 use crate::{
@@ -12,25 +12,21 @@ use crate::{
     storage::{
         audit::NewAuditEntry,
         state::{
-            ApprovalChoice, ApprovalQuery, CarriedDecision, NewApproval, Page, RunChange,
-            RunUpdate, StateError,
+            ApprovalQuery, CarriedDecision, NewApproval, NewDecision, Page, RunChange, RunUpdate,
+            StateError,
         },
     },
-    tenants::{
-        runs::execute::ActiveRun,
-        runtime::{ApprovalDecision, RuntimeError},
-    },
+    tenants::{runs::execute::ActiveRun, runtime::RuntimeError},
 };
 
 /// How often a waiting run checks for decisions made on another node.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-const MAX_TEXT_BYTES: usize = 16 * 1024;
+const MAX_TEXT_CHARS: usize = 16 * 1024;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct DecisionRequest {
-    /// `once`, `session`, `always` or `deny`; `approve`, `approved` and `allow` mean `once`.
-    pub choice: String,
+    pub choice: ApprovalChoice,
     /// Which approval; the oldest that waits, if absent.
     pub approval_id: Option<ApprovalId>,
     /// All pending approvals.
@@ -73,7 +69,6 @@ impl Runs {
         answer: DecisionRequest,
         entry: NewAuditEntry,
     ) -> Result<Vec<Approval>, Problem> {
-        let choice = normalize_choice(&answer.choice)?;
         if self.state.run(tenant, run).await?.is_none() {
             return Err(Problem::not_found("there is no such run"));
         }
@@ -94,14 +89,14 @@ impl Runs {
         let mut entry = entry;
         let mut decided = Vec::new();
         for approval in pending {
-            let choice = ApprovalChoice {
-                choice: choice.to_owned(),
+            let decision = NewDecision {
+                choice: answer.choice,
                 by: Some(answer.by.clone()),
                 reason: answer.reason.clone(),
             };
             let done = self
                 .state
-                .decide(&approval.approval_id, choice, entry.clone())
+                .decide(&approval.approval_id, decision, entry.clone())
                 .await;
             match done {
                 Ok(approval) => {
@@ -160,32 +155,18 @@ fn not_pending() -> Problem {
     .with_reason("approval_not_pending")
 }
 
-fn normalize_choice(choice: &str) -> Result<&'static str, Problem> {
-    match choice {
-        "once" | "approve" | "approved" | "allow" => Ok("once"),
-        "session" => Ok("session"),
-        "always" => Ok("always"),
-        "deny" => Ok("deny"),
-        _ => {
-            let message = "`choice` is `once`, `session`, `always` or `deny`";
-            Err(Problem::invalid(message).with_detail("choice", "invalid"))
-        }
-    }
-}
-
 pub(super) fn new_approval(
-    members: &Map<String, Value>,
+    agent_id: &str,
+    command: &str,
+    description: &str,
     timeout: Duration,
 ) -> Result<NewApproval, StateError> {
-    let text = |member: &str| {
-        let text = members.get(member).and_then(Value::as_str);
-        text.map(|text| text.chars().take(MAX_TEXT_BYTES).collect::<String>())
-    };
+    let text = |text: &str| text.chars().take(MAX_TEXT_CHARS).collect::<String>();
     Ok(NewApproval {
         id: ApprovalId::random().map_err(StateError::broken)?,
-        agent_id: text("approvalId"),
-        command: text("command").unwrap_or_default(),
-        description: text("description").unwrap_or_default(),
+        agent_id: Some(text(agent_id)),
+        command: text(command),
+        description: text(description),
         expires_at: Some(Time::now().after(timeout)),
         carried: None,
     })
@@ -227,13 +208,13 @@ impl ActiveRun<'_> {
                 continue;
             };
             let decision = ApprovalDecision {
-                choice: approval.choice.clone().unwrap_or_else(|| "deny".into()),
+                choice: approval.choice.unwrap_or(ApprovalChoice::Deny),
                 approval_id: waiting.agent_id.clone(),
                 all: false,
                 reason: approval.reason.clone(),
             };
             let had_called = self.record.called_tool;
-            if decision.choice != "deny" {
+            if decision.choice != ApprovalChoice::Deny {
                 // From here on a tool may have an effect.
                 self.store(tool_called_update(true)).await?;
             }
@@ -249,7 +230,7 @@ impl ActiveRun<'_> {
                     }
                 }
                 // Any other decision stays valid if the run is retried.
-                Ok(()) if decision.choice == "once" => {
+                Ok(()) if decision.choice == ApprovalChoice::Once => {
                     self.runs
                         .state
                         .mark_delivered(&approval.approval_id)
@@ -279,13 +260,13 @@ impl ActiveRun<'_> {
         if expires_at.is_none_or(|end| end > Time::now()) {
             return Ok(None);
         }
-        let choice = ApprovalChoice {
-            choice: "deny".into(),
+        let denial = NewDecision {
+            choice: ApprovalChoice::Deny,
             by: None,
             reason: Some("nobody decided in time".into()),
         };
         match state
-            .decide(id, choice, self.audit_entry("approval_timeout", id))
+            .decide(id, denial, self.audit_entry("approval_timeout", id))
             .await
         {
             Ok(approval) => {
@@ -303,32 +284,29 @@ impl ActiveRun<'_> {
             .with_target(id.as_str())
     }
 
-    /// The agent reports that an approval is over: it was decided, or the agent did not wait.
+    /// The agent reports that an approval is over: it was decided, or the agent did not wait. The agent's id is replaced
+    /// by the Hub's.
     pub(super) async fn close_approval(
         &mut self,
-        members: &mut Map<String, Value>,
+        approval_id: &mut String,
+        choice: ApprovalChoice,
     ) -> Result<(), StateError> {
-        let agent = members.get("approvalId").and_then(Value::as_str);
-        let Some(id) = agent
-            .and_then(|agent| self.approval_ids.get(agent))
-            .cloned()
-        else {
+        let Some(id) = self.approval_ids.get(approval_id).cloned() else {
             return Ok(());
         };
-        let choice = members.get("choice").and_then(Value::as_str);
-        let choice = ApprovalChoice {
-            choice: choice.unwrap_or("deny").to_owned(),
+        let decision = NewDecision {
+            choice,
             by: None,
             reason: None,
         };
         let entry = self.audit_entry("approval_ended", &id);
-        match self.runs.state.decide(&id, choice, entry).await {
+        match self.runs.state.decide(&id, decision, entry).await {
             // Decided earlier, or requested and decided before it was stored.
             Ok(_) | Err(StateError::Conflict { .. } | StateError::NotFound { .. }) => {}
             Err(error) => return Err(error),
         }
         self.pending_approvals.retain(|waiting| waiting.id != id);
-        members.insert("approvalId".into(), json!(id));
+        *approval_id = id.to_string();
         Ok(())
     }
 

@@ -7,19 +7,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::{Map, Value, json};
+use hermes_protocol::RunEvent;
 
-use super::{RunHandle, Runs, attempt::AttemptEnd, decisions::PendingApproval};
+use super::{
+    RunHandle, Runs, attempt::AttemptEnd, cancelled_event, decisions::PendingApproval, hub_event,
+};
 use crate::{
     ApprovalId, Problem, ProblemCode, RunId, TenantId,
     api_types::{Approval, ApprovalState, RunError, RunStatus},
     storage::state::{
-        ApprovalQuery, NewEvent, Page, RunChange, RunRecord, RunUpdate, RunUpdated, StateError,
+        ApprovalQuery, Page, RunChange, RunRecord, RunUpdate, RunUpdated, StateError,
     },
-    tenants::{
-        agents::AgentSpec,
-        runs::tenant_stop::{self, TenantStop},
-    },
+    tenants::{agents::AgentSpec, runs::tenant_stop::TenantStop},
 };
 
 const MAX_ATTEMPTS: u32 = 5;
@@ -198,11 +197,12 @@ impl ActiveRun<'_> {
             };
             return self.fail_because(reason, "interrupted", message).await;
         }
-        let why = Map::from_iter([
-            ("reason".to_owned(), json!(reason)),
-            ("message".to_owned(), json!(what)),
-        ]);
-        let updated = self.runs.state.requeue_run(&self.tenant, &self.id, why);
+        self.requeue(reason, Some(what)).await
+    }
+
+    async fn requeue(&self, reason: &str, message: Option<String>) -> Result<(), StateError> {
+        let state = &self.runs.state;
+        let updated = state.requeue_run(&self.tenant, &self.id, reason, message);
         let updated = updated.await?;
         self.runs.watchers.publish(&self.id, &updated.events);
         Ok(())
@@ -235,13 +235,7 @@ impl ActiveRun<'_> {
                 let _ = self.handle.cause.set(TenantStop::Deleted.error());
                 self.cancel().await
             }
-            Some("agent_stopped") => {
-                let why = Map::from_iter([("reason".to_owned(), json!("agent_stopped"))]);
-                let updated = self.runs.state.requeue_run(&self.tenant, &self.id, why);
-                let updated = updated.await?;
-                self.runs.watchers.publish(&self.id, &updated.events);
-                Ok(())
-            }
+            Some("agent_stopped") => self.requeue("agent_stopped", None).await,
             reason => {
                 let reason = reason.unwrap_or("agent_unavailable");
                 self.fail_because(reason, "agent_unavailable", problem.message.clone())
@@ -252,16 +246,13 @@ impl ActiveRun<'_> {
 
     pub(super) async fn cancel(&mut self) -> Result<(), StateError> {
         let cause = self.handle.cause.get().cloned();
-        let members = cause
-            .as_ref()
-            .map(|cause| tenant_stop::error_members(&cause.code, cause));
+        let event = cancelled_event(cause.clone());
         let change = RunChange {
             status: Some(RunStatus::Cancelled),
             error: cause,
             ..RunChange::default()
         };
-        self.end("run.cancelled", members.unwrap_or_default(), change)
-            .await
+        self.end(event, change).await
     }
 
     pub(super) async fn fail(&mut self, code: &str, message: String) -> Result<(), StateError> {
@@ -279,27 +270,21 @@ impl ActiveRun<'_> {
             code: code.to_owned(),
             message,
         };
-        let members = tenant_stop::error_members(reason, &error);
+        let event = RunEvent::Failed {
+            error: error.clone().into(),
+            reason: Some(reason.to_owned()),
+        };
         let change = RunChange {
             status: Some(RunStatus::Failed),
             error: Some(error),
             ..RunChange::default()
         };
-        self.end("run.failed", members, change).await
+        self.end(event, change).await
     }
 
-    async fn end(
-        &mut self,
-        name: &str,
-        body: Map<String, Value>,
-        change: RunChange,
-    ) -> Result<(), StateError> {
+    async fn end(&mut self, event: RunEvent, change: RunChange) -> Result<(), StateError> {
         let update = RunUpdate {
-            events: vec![NewEvent {
-                event: name.to_owned(),
-                body,
-                agent_sequence: None,
-            }],
+            events: vec![hub_event(event)],
             change,
             ..RunUpdate::default()
         };

@@ -1,5 +1,6 @@
 //! A client's request for a run.
 
+use hermes_protocol::PromptInput;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -63,17 +64,18 @@ impl RunRequest {
 }
 
 /// The input for the agent from a stored run.
-pub(super) fn run_input(record: &RunRecord) -> RunInput {
+pub(super) fn run_input(record: &RunRecord) -> Result<RunInput, serde_json::Error> {
     if let Some(job) = &record.job {
-        return RunInput::Job(job.clone());
+        return Ok(RunInput::Job(job.clone()));
     }
-    let request: RunRequest = serde_json::from_value(record.request.clone()).unwrap_or_default();
-    RunInput::Prompt {
+    let request: RunRequest = serde_json::from_value(record.request.clone())?;
+    Ok(RunInput::Prompt(PromptInput {
         input: request.input,
         instructions: request.instructions,
         session_id: request.session_id,
         conversation_history: request.conversation_history.map(Value::Array),
-    }
+        ..PromptInput::default()
+    }))
 }
 
 #[cfg(test)]

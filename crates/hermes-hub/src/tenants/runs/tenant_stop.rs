@@ -1,7 +1,5 @@
 //! Why a run ends that nobody told to stop by its name: its tenant may not go on, or the Hub ended.
 
-use serde_json::{Map, Value, json};
-
 use crate::api_types::RunError;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,12 +55,4 @@ impl PreviousEnd {
             ),
         }
     }
-}
-
-/// What the last event of a run says of its error: the reason in one word, and all of it.
-pub(super) fn error_members(reason: &str, error: &RunError) -> Map<String, Value> {
-    Map::from_iter([
-        ("reason".to_owned(), json!(reason)),
-        ("error".to_owned(), json!(error)),
-    ])
 }

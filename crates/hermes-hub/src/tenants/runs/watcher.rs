@@ -13,7 +13,7 @@ use hermes_config::sync::Mutex;
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use super::Runs;
-use crate::{Problem, RunId, TenantId, api_types::RunEvent, storage::state::RunEventPage};
+use crate::{Problem, RunId, TenantId, api_types::StoredEvent, storage::state::RunEventPage};
 
 /// Events buffered for a slow watcher, which reads the database beyond that.
 const CHANNEL_CAPACITY: usize = 256;
@@ -25,7 +25,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunStreamItem {
-    Event(Arc<RunEvent>),
+    Event(Arc<StoredEvent>),
     /// Events before this one are no longer stored.
     Gap {
         oldest: u64,
@@ -36,11 +36,11 @@ pub enum RunStreamItem {
 pub type RunEventStream = Pin<Box<dyn Stream<Item = Result<RunStreamItem, Problem>> + Send>>;
 
 #[derive(Debug, Default)]
-pub(super) struct Watchers(Mutex<HashMap<RunId, broadcast::Sender<Arc<RunEvent>>>>);
+pub(super) struct Watchers(Mutex<HashMap<RunId, broadcast::Sender<Arc<StoredEvent>>>>);
 
 impl Watchers {
     /// Sends events to a run's watchers.
-    pub(super) fn publish(&self, run: &RunId, events: &[RunEvent]) {
+    pub(super) fn publish(&self, run: &RunId, events: &[StoredEvent]) {
         let mut watched = self.0.lock();
         let Some(sender) = watched.get(run) else {
             return;
@@ -53,7 +53,7 @@ impl Watchers {
         }
     }
 
-    fn subscribe(&self, run: &RunId) -> broadcast::Receiver<Arc<RunEvent>> {
+    fn subscribe(&self, run: &RunId) -> broadcast::Receiver<Arc<StoredEvent>> {
         let mut watched = self.0.lock();
         // Channels that have no receivers left.
         watched.retain(|_, sender| sender.receiver_count() > 0);
@@ -96,7 +96,7 @@ struct RunWatcher {
     run: RunId,
     /// The last event that was returned.
     last: u64,
-    live: broadcast::Receiver<Arc<RunEvent>>,
+    live: broadcast::Receiver<Arc<StoredEvent>>,
     ready: VecDeque<RunStreamItem>,
     /// Whether all stored events have been read.
     is_caught_up: bool,
@@ -171,7 +171,7 @@ impl RunWatcher {
     }
 }
 
-fn is_final_event(event: &RunEvent) -> bool {
+fn is_final_event(event: &StoredEvent) -> bool {
     matches!(
         event.event.as_str(),
         "run.completed" | "run.failed" | "run.cancelled"

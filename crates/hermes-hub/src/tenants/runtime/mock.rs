@@ -5,12 +5,11 @@ use std::{collections::HashSet, time::Duration};
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
 use hermes_config::sync::{Mutex, MutexGuard};
-use hermes_protocol::Directives;
-use serde_json::{Map, Value, json};
+use hermes_protocol::{ApprovalDecision, Directives, RunEvent, TokenUsage};
 
 use super::{
-    AgentEvent, AgentLaunch, AgentRunId, ApprovalDecision, Confinement, ProcessStatus, RunInput,
-    Runtime, RuntimeError,
+    AgentEvent, AgentLaunch, AgentRunId, Confinement, ProcessStatus, RunInput, Runtime,
+    RuntimeError,
 };
 use crate::{RunId, TenantId};
 
@@ -28,22 +27,20 @@ impl MockRuntime {
 }
 
 fn events() -> Vec<AgentEvent> {
-    let usage = json!({"input_tokens": 0, "output_tokens": 0, "total_tokens": 0});
-    [
-        json!({"event": "run.started"}),
-        json!({"event": "message.delta", "delta": FIXED_OUTPUT}),
-        json!({"event": "run.completed", "output": FIXED_OUTPUT, "usage": usage}),
-    ]
-    .into_iter()
-    .zip(1..)
-    .map(|(body, sequence)| AgentEvent {
-        sequence,
-        body: match body {
-            Value::Object(body) => body,
-            _ => Map::new(),
+    let events = [
+        RunEvent::Started { session_id: None },
+        RunEvent::delta(FIXED_OUTPUT),
+        RunEvent::Completed {
+            output: FIXED_OUTPUT.to_owned(),
+            usage: Some(TokenUsage::default()),
+            tool_calls: Vec::new(),
         },
-    })
-    .collect()
+    ];
+    events
+        .into_iter()
+        .zip(1..)
+        .map(|(event, sequence)| AgentEvent { sequence, event })
+        .collect()
 }
 
 #[async_trait]
@@ -125,7 +122,8 @@ mod tests {
             let events = mock.events(&tenant, &run, after).await.unwrap();
             let events: Vec<_> = events.map(Result::unwrap).collect().await;
             assert_eq!(events.len() as u64, 3 - after);
-            assert_eq!(events.last().unwrap().body["output"], FIXED_OUTPUT);
+            let last = &events.last().unwrap().event;
+            assert!(matches!(last, RunEvent::Completed { output, .. } if output == FIXED_OUTPUT));
         }
     }
 }

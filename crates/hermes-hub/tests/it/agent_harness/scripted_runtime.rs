@@ -9,6 +9,7 @@
 //! | `spell=TEXT` | this text, slowly and in pieces of one letter |
 //! | `wait` | nothing, until the test releases it |
 //! | `die` | the agent's process ends, the first time |
+//! | `garble` | an event that the Hub cannot read |
 //!
 //! A process that ends takes its runs along: the next one finds them in the journal and calls them interrupted.
 
@@ -24,12 +25,13 @@ use hermes_hub::{
     RunId, TenantId,
     api_types::ids::AgentRunId,
     tenants::runtime::{
-        AgentEvent, AgentExit, AgentLaunch, ApprovalDecision, Confinement, ExitCause,
-        ProcessStatus, RunInput, Runtime, RuntimeError,
+        AgentEvent, AgentExit, AgentLaunch, Confinement, ExitCause, ProcessStatus, RunInput,
+        Runtime, RuntimeError,
     },
 };
-use hermes_protocol::Directives;
-use serde_json::{Value, json};
+use hermes_protocol::{
+    ApprovalChoice, ApprovalDecision, Directives, RunEvent, RunFailure, TokenUsage,
+};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -64,25 +66,24 @@ struct ScriptedState {
 struct Journal {
     tenant: TenantId,
     script: String,
-    events: watch::Sender<Vec<AgentEvent>>,
+    /// `None` is one that cannot be read.
+    events: watch::Sender<Vec<Option<RunEvent>>>,
     stop: CancellationToken,
 }
 
-fn is_over(events: &[AgentEvent]) -> bool {
-    let last = events.last().and_then(|event| event.body.get("event"));
-    let last = last.and_then(Value::as_str).unwrap_or_default();
-    matches!(last, "run.completed" | "run.failed" | "run.cancelled")
+fn is_over(events: &[Option<RunEvent>]) -> bool {
+    events
+        .iter()
+        .flatten()
+        .last()
+        .is_some_and(RunEvent::is_final)
 }
 
 impl Journal {
-    fn add(&self, body: Value) {
-        let Value::Object(body) = body else {
-            panic!("an event is an object");
-        };
+    fn add(&self, event: Option<RunEvent>) {
         self.events.send_modify(|events| {
             if !is_over(events) {
-                let sequence = events.len() as u64 + 1;
-                events.push(AgentEvent { sequence, body });
+                events.push(event);
             }
         });
     }
@@ -196,18 +197,19 @@ impl ScriptedRuntime {
                 journal.tenant.clone(),
             ))
         };
-        let add = |body: Value| {
+        let add_any = |event: Option<RunEvent>| {
             if let Some(this) = self_.upgrade()
                 && let Some(journal) = this.lock().runs.get(&key)
                 && !process.is_cancelled()
             {
-                journal.add(body);
+                journal.add(event);
             }
         };
+        let add = |event: RunEvent| add_any(Some(event));
         let Some((script, stop, tenant)) = get() else {
             return;
         };
-        add(json!({"event": "run.started"}));
+        add(RunEvent::Started { session_id: None });
         let mut said = String::new();
         for word in script.split_whitespace() {
             if stop.is_cancelled() || process.is_cancelled() {
@@ -217,7 +219,7 @@ impl ScriptedRuntime {
                 (way @ ("say" | "spell"), text) => {
                     for piece in pieces(way, text) {
                         said.push_str(&piece);
-                        add(json!({"event": "message.delta", "delta": piece}));
+                        add(RunEvent::delta(piece));
                         if way == "say" {
                             tokio::task::yield_now().await;
                         } else {
@@ -228,9 +230,12 @@ impl ScriptedRuntime {
                 }
                 ("tool", _) => {
                     add(tool_started("ls"));
-                    add(
-                        json!({"event": "tool.completed", "tool": "terminal", "call_id": "c", "error": false}),
-                    );
+                    add(RunEvent::ToolCompleted {
+                        tool: "terminal".to_owned(),
+                        call_id: "c".to_owned(),
+                        duration: 0.5,
+                        error: false,
+                    });
                 }
                 ("leak", text) => add(tool_started(text)),
                 ("ask", command) => {
@@ -241,15 +246,21 @@ impl ScriptedRuntime {
                     if let Some(this) = self_.upgrade() {
                         this.lock().asked.insert(id.clone(), sender);
                     }
-                    add(json!({
-                        "event": "approval.request", "approval_id": id, "command": command,
-                        "choices": ["once", "session", "always", "deny"],
-                    }));
+                    add(RunEvent::ApprovalRequest {
+                        approval_id: id.clone(),
+                        command: command.to_owned(),
+                        description: String::new(),
+                        choices: ApprovalChoice::ALL.to_vec(),
+                    });
                     tokio::select! {
                         Ok(decision) = decided.wait_for(Option::is_some) => {
                             let choice = decision.clone().unwrap().choice;
-                            said.push_str(&choice);
-                            add(json!({"event": "approval.responded", "approval_id": id, "choice": choice}));
+                            said.push_str(choice.as_str());
+                            add(RunEvent::ApprovalResponded {
+                                approval_id: id,
+                                choice,
+                                outcome: choice.into(),
+                            });
                         }
                         () = stop.cancelled() => {}
                         () = process.cancelled() => {}
@@ -274,20 +285,32 @@ impl ScriptedRuntime {
                         this.kill(&tenant);
                     }
                 }
+                ("garble", _) => add_any(None),
                 (other, _) => panic!("the script says `{other}`"),
             }
         }
         if stop.is_cancelled() {
-            add(json!({"event": "run.cancelled"}));
+            add(RunEvent::cancelled());
         } else {
-            let usage = json!({"input_tokens": 1, "output_tokens": 2, "total_tokens": 3});
-            add(json!({"event": "run.completed", "output": said.trim(), "usage": usage}));
+            add(RunEvent::Completed {
+                output: said.trim().to_owned(),
+                usage: Some(TokenUsage {
+                    input_tokens: 1,
+                    output_tokens: 2,
+                    total_tokens: 3,
+                }),
+                tool_calls: Vec::new(),
+            });
         }
     }
 }
 
-fn tool_started(preview: &str) -> Value {
-    json!({"event": "tool.started", "tool": "terminal", "call_id": "c", "preview": preview})
+fn tool_started(preview: &str) -> RunEvent {
+    RunEvent::ToolStarted {
+        tool: "terminal".to_owned(),
+        call_id: "c".to_owned(),
+        preview: preview.to_owned(),
+    }
 }
 
 /// The text deltas: numbers, or the letters of a text.
@@ -297,6 +320,13 @@ fn pieces(way: &str, text: &str) -> Vec<String> {
     }
     let count = text.parse().unwrap_or(1);
     (0..count).map(|number| format!("{number} ")).collect()
+}
+
+/// Where a stream is that has ended with an error.
+const ENDED: usize = usize::MAX;
+
+fn garbled() -> RuntimeError {
+    RuntimeError::UnreadableEvent("`tool.stared`: it is not known".into())
 }
 
 fn not_running() -> RuntimeError {
@@ -324,8 +354,10 @@ impl Runtime for ScriptedRuntime {
         }
         for journal in held.runs.values() {
             if journal.tenant == launch.tenant {
-                let error = json!({"code": "interrupted", "message": "its process ended"});
-                journal.add(json!({"event": "run.failed", "error": error}));
+                journal.add(Some(RunEvent::failed(RunFailure {
+                    code: "interrupted".to_owned(),
+                    message: "its process ended".to_owned(),
+                })));
             }
         }
         held.ended.remove(&launch.tenant);
@@ -373,7 +405,7 @@ impl Runtime for ScriptedRuntime {
     ) -> Result<AgentRunId, RuntimeError> {
         let key = format!("{run}-{attempt}");
         let script = match run_input {
-            RunInput::Prompt { input, .. } => input.as_str().unwrap_or_default().to_owned(),
+            RunInput::Prompt(prompt) => prompt.input.as_str().unwrap_or_default().to_owned(),
             RunInput::Job(_) => "say=1".to_owned(),
         };
         let process = {
@@ -415,12 +447,22 @@ impl Runtime for ScriptedRuntime {
         let begin = (events, usize::try_from(after).unwrap(), process);
         let stream = futures::stream::unfold(begin, |(mut events, at, process)| async move {
             loop {
+                if at == ENDED {
+                    return None;
+                }
                 let (next, is_over) = {
                     let known = events.borrow_and_update();
                     (known.get(at).cloned(), is_over(&known))
                 };
                 if let Some(event) = next {
-                    return Some((Ok(event), (events, at + 1, process)));
+                    let sequence = at as u64 + 1;
+                    return Some(match event {
+                        Some(event) => (
+                            Ok(AgentEvent { sequence, event }),
+                            (events, at + 1, process),
+                        ),
+                        None => (Err(garbled()), (events, ENDED, process)),
+                    });
                 }
                 if is_over {
                     return None;

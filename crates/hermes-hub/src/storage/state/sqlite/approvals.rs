@@ -1,6 +1,7 @@
 //! Approvals in SQLite.
 
 use async_trait::async_trait;
+use hermes_protocol::ApprovalChoice;
 use sqlx::{QueryBuilder, Sqlite, sqlite::SqliteRow};
 
 use super::{
@@ -12,7 +13,7 @@ use crate::{
     api_types::{Approval, ApprovalState, Time},
     storage::{
         audit::NewAuditEntry,
-        state::{ApprovalChoice, ApprovalQuery, ApprovalStore, Page, Paged, StateError},
+        state::{ApprovalQuery, ApprovalStore, NewDecision, Page, Paged, StateError},
     },
 };
 
@@ -26,7 +27,10 @@ fn approval_from_row(row: &SqliteRow) -> Result<Approval, StateError> {
         description: row.text("description")?,
         created_at: row.time("created_at")?,
         expires_at: row.optional_time("expires_at")?,
-        choice: row.optional_text("choice")?,
+        choice: row
+            .optional_text("choice")?
+            .map(|word| ApprovalChoice::parse(&word).map_err(StateError::broken))
+            .transpose()?,
         decided_by: row.optional_text("decided_by")?,
         decided_at: row.optional_time("decided_at")?,
         reason: row.optional_text("reason")?,
@@ -103,10 +107,10 @@ impl ApprovalStore for SqliteState {
     async fn decide(
         &self,
         id: &ApprovalId,
-        choice: ApprovalChoice,
+        decision: NewDecision,
         entry: NewAuditEntry,
     ) -> Result<Approval, StateError> {
-        let state = match choice.by {
+        let state = match decision.by {
             Some(_) => ApprovalState::Decided,
             None => ApprovalState::Expired,
         };
@@ -117,10 +121,10 @@ impl ApprovalStore for SqliteState {
         )
         .bind(id.as_str())
         .bind(state.as_str())
-        .bind(&choice.choice)
-        .bind(&choice.by)
+        .bind(decision.choice.as_str())
+        .bind(&decision.by)
         .bind(Time::now().millis())
-        .bind(&choice.reason)
+        .bind(&decision.reason)
         .fetch_optional(&mut *write)
         .await?;
         let Some(row) = decided else {

@@ -1,7 +1,7 @@
 //! The queues of all tenants in SQLite.
 
 use async_trait::async_trait;
-use serde_json::{Map, Value};
+use hermes_protocol::RunEvent;
 
 use super::{
     Affected, SqliteState, commit,
@@ -74,7 +74,8 @@ impl RunQueueStore for SqliteState {
         &self,
         tenant: &TenantId,
         id: &RunId,
-        why: Map<String, Value>,
+        reason: &str,
+        message: Option<String>,
     ) -> Result<RunUpdated, StateError> {
         let mut write = self.begin_change(Affected::NoTenant).await?;
         let (number, mut record) = find_run(&mut write, tenant, id).await?;
@@ -94,11 +95,12 @@ impl RunQueueStore for SqliteState {
         record.agent_sequence = 0;
         record.node = None;
         record.started_at = None;
-        let mut body = why;
-        body.insert("attempt".into(), record.run.attempt.into());
         let event = NewEvent {
-            event: "run.requeued".into(),
-            body,
+            event: RunEvent::Requeued {
+                attempt: record.run.attempt,
+                reason: reason.to_owned(),
+                message,
+            },
             agent_sequence: None,
         };
         let events = add_events(&mut write, number, &mut record, vec![event]).await?;

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     RunId, TenantId,
-    api_types::{Run, RunEvent, RunStatus, Time},
+    api_types::{Run, RunStatus, StoredEvent, Time},
     storage::{
         audit::NewAuditEntry,
         state::{
@@ -177,7 +177,7 @@ impl RunStore for SqliteState {
         let events: Vec<_> = events
             .iter()
             .map(|row| {
-                Ok::<_, StateError>(RunEvent {
+                Ok::<_, StateError>(StoredEvent {
                     id: row.count("id")?,
                     event: row.text("event")?,
                     run_id: id.clone(),

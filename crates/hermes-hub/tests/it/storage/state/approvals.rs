@@ -6,10 +6,11 @@ use hermes_hub::{
     ApprovalId, RunId, TenantId,
     api_types::{ApprovalState, RunStatus, Time},
     storage::state::{
-        ApprovalChoice, ApprovalQuery, CarriedDecision, NewApproval, Page, RunChange, RunUpdate,
+        ApprovalQuery, CarriedDecision, NewApproval, NewDecision, Page, RunChange, RunUpdate,
         StateError,
     },
 };
+use hermes_protocol::ApprovalChoice;
 
 use super::{StateFixture, entry, tenant_id};
 
@@ -24,9 +25,9 @@ fn new_approval(agent_id: &str) -> NewApproval {
     }
 }
 
-fn choice(word: &str) -> ApprovalChoice {
-    ApprovalChoice {
-        choice: word.into(),
+fn decision(choice: ApprovalChoice) -> NewDecision {
+    NewDecision {
+        choice,
         by: Some("tok_7".into()),
         reason: None,
     }
@@ -64,10 +65,16 @@ async fn of_two_decisions_at_once_one_wins_and_one_is_told() {
     let (_, _, id) = waiting_run(&fresh).await;
     let other = fresh.another_node("n2").await;
     let (one, two) = tokio::join!(
-        fresh
-            .state
-            .decide(&id, choice("once"), entry("respond_approval")),
-        other.decide(&id, choice("deny"), entry("respond_approval"))
+        fresh.state.decide(
+            &id,
+            decision(ApprovalChoice::Once),
+            entry("respond_approval")
+        ),
+        other.decide(
+            &id,
+            decision(ApprovalChoice::Deny),
+            entry("respond_approval")
+        )
     );
     let (won, lost) = match (one, two) {
         (Ok(won), Err(lost)) | (Err(lost), Ok(won)) => (won, lost),
@@ -130,9 +137,11 @@ async fn the_inbox_holds_what_is_pending_of_covered_tenants() {
     };
     assert_eq!(inbox(tenant.clone()).await, 1);
     assert_eq!(inbox(tenant_id("other")).await, 0);
-    let decide = fresh
-        .state
-        .decide(&id, choice("once"), entry("respond_approval"));
+    let decide = fresh.state.decide(
+        &id,
+        decision(ApprovalChoice::Once),
+        entry("respond_approval"),
+    );
     decide.await.unwrap();
     assert_eq!(inbox(tenant).await, 0);
 }
@@ -147,13 +156,15 @@ async fn a_decision_is_kept_until_the_agent_knows_of_it() {
     };
     let none = fresh.state.approvals(&undelivered, &Page::default()).await;
     assert!(none.unwrap().items.is_empty());
-    let decide = fresh
-        .state
-        .decide(&id, choice("once"), entry("respond_approval"));
+    let decide = fresh.state.decide(
+        &id,
+        decision(ApprovalChoice::Once),
+        entry("respond_approval"),
+    );
     decide.await.unwrap();
     fresh.reopen().await;
     let one = fresh.state.approvals(&undelivered, &Page::default()).await;
-    assert_eq!(one.unwrap().items[0].choice.as_deref(), Some("once"));
+    assert_eq!(one.unwrap().items[0].choice, Some(ApprovalChoice::Once));
     fresh.state.mark_delivered(&id).await.unwrap();
     let none = fresh.state.approvals(&undelivered, &Page::default()).await;
     assert!(none.unwrap().items.is_empty());
@@ -163,9 +174,11 @@ async fn a_decision_is_kept_until_the_agent_knows_of_it() {
 async fn an_approval_that_was_decided_before_it_was_asked_never_waits() {
     let fresh = StateFixture::new().await;
     let (tenant, run, earlier) = waiting_run(&fresh).await;
-    let decide = fresh
-        .state
-        .decide(&earlier, choice("deny"), entry("respond_approval"));
+    let decide = fresh.state.decide(
+        &earlier,
+        decision(ApprovalChoice::Deny),
+        entry("respond_approval"),
+    );
     decide.await.unwrap();
     let mut again = new_approval("again");
     again.carried = Some(CarriedDecision {
@@ -176,7 +189,7 @@ async fn an_approval_that_was_decided_before_it_was_asked_never_waits() {
     add_approvals(&fresh, &tenant, &run, vec![again]).await;
     let found = fresh.state.approval(&id).await.unwrap().unwrap();
     assert_eq!(found.state, ApprovalState::Decided);
-    assert_eq!(found.choice.as_deref(), Some("deny"));
+    assert_eq!(found.choice, Some(ApprovalChoice::Deny));
     assert_eq!(found.decided_by.as_deref(), Some("tok_7"));
     let undelivered = ApprovalQuery {
         undelivered: true,
@@ -208,9 +221,9 @@ async fn what_nobody_decided_in_time_is_found_and_closed() {
     };
     assert_eq!(expired(10).await, 0);
     assert_eq!(expired(20).await, 1);
-    let nobody = ApprovalChoice {
+    let nobody = NewDecision {
         by: None,
-        ..choice("deny")
+        ..decision(ApprovalChoice::Deny)
     };
     let closed = fresh
         .state
@@ -234,8 +247,10 @@ async fn the_end_of_a_run_voids_what_it_waited_for() {
     fresh.state.update_run(&tenant, &run, end).await.unwrap();
     let found = fresh.state.approval(&id).await.unwrap().unwrap();
     assert_eq!(found.state, ApprovalState::Void);
-    let late = fresh
-        .state
-        .decide(&id, choice("once"), entry("respond_approval"));
+    let late = fresh.state.decide(
+        &id,
+        decision(ApprovalChoice::Once),
+        entry("respond_approval"),
+    );
     assert!(matches!(late.await, Err(StateError::Conflict { .. })));
 }

@@ -19,6 +19,7 @@ use hermes_hub::{
         },
     },
 };
+use hermes_protocol::RunEvent;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, sqlite::SqliteConnectOptions};
 
 use super::{StateFixture, entry, tenant_id};
@@ -172,8 +173,7 @@ async fn write_until_killed(directory: &Path) {
         fresh.tenant(tenant.as_str()).await;
         print_line(&format!("done tenant {tenant}"));
         let event = NewEvent {
-            event: "message.delta".into(),
-            body: serde_json::Map::new(),
+            event: RunEvent::delta("x"),
             agent_sequence: None,
         };
         let update = RunUpdate {

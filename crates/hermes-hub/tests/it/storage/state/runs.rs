@@ -7,14 +7,13 @@ use hermes_hub::{
     api_types::{RunError, RunStatus, RunTrigger, Time, ids::AgentRunId},
     storage::state::{NewEvent, Page, RunChange, RunQuery, RunUpdate, State, StateError},
 };
-use serde_json::{Map, json};
+use hermes_protocol::RunEvent;
 
 use super::{StateFixture, entry, job_id, new_run, tenant_id};
 
 fn delta(text: &str, agent_sequence: u64) -> NewEvent {
     NewEvent {
-        event: "message.delta".into(),
-        body: json!({ "text": text }).as_object().unwrap().clone(),
+        event: RunEvent::delta(text),
         agent_sequence: Some(agent_sequence),
     }
 }
@@ -142,7 +141,7 @@ async fn events_are_numbered_from_one_and_the_agents_are_stored_once() {
     let texts: Vec<_> = page
         .events
         .iter()
-        .map(|event| event.body["text"].clone())
+        .map(|event| event.body["delta"].clone())
         .collect();
     assert_eq!(texts, ["a", "b", "c"]);
     assert_eq!((page.oldest, page.last), (Some(1), 3));
@@ -162,8 +161,7 @@ async fn many_writers_of_one_run_leave_no_gap() {
     let run = fresh.run(&tenant).await;
     let writes = (0..20).map(|_| {
         let event = NewEvent {
-            event: "tool.started".into(),
-            body: serde_json::Map::new(),
+            event: RunEvent::delta("x"),
             agent_sequence: None,
         };
         let update = RunUpdate {
@@ -226,7 +224,7 @@ async fn a_run_that_was_cut_off_goes_back_to_its_old_place() {
     let first = fresh.run(&tenant).await;
     fresh.run(&tenant).await;
     let state = &*fresh.state;
-    let early = state.requeue_run(&tenant, &first, Map::new()).await;
+    let early = state.requeue_run(&tenant, &first, "agent_lost", None).await;
     assert!(matches!(early, Err(StateError::Conflict { .. })));
     state.claim_run(&tenant, 1).await.unwrap().unwrap();
     let with_event = RunUpdate {
@@ -235,7 +233,7 @@ async fn a_run_that_was_cut_off_goes_back_to_its_old_place() {
     };
     update(state, &tenant, &first, with_event).await;
     let requeued = state
-        .requeue_run(&tenant, &first, Map::new())
+        .requeue_run(&tenant, &first, "agent_lost", None)
         .await
         .unwrap();
     assert_eq!(requeued.record.run.attempt, 2);

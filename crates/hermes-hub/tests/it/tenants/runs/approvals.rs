@@ -11,8 +11,13 @@ use hermes_hub::{
     },
     tenants::runs::{DecisionRequest, RunRequest},
 };
+use hermes_protocol::ApprovalChoice;
+use serde_json::json;
 
-use crate::agent_harness::{AgentHarness, request};
+use crate::{
+    agent_harness::{AgentHarness, ScriptedRuntime, request},
+    test_hub::TestHub,
+};
 
 async fn decide(
     world: &AgentHarness,
@@ -21,9 +26,11 @@ async fn decide(
     choice: &str,
 ) -> Result<Vec<Approval>, Problem> {
     let answer = DecisionRequest {
-        choice: choice.into(),
+        choice: ApprovalChoice::parse(choice).unwrap(),
+        approval_id: None,
+        all: false,
+        reason: None,
         by: "tok_1".into(),
-        ..DecisionRequest::default()
     };
     let entry = NewAuditEntry::by_hub("respond_approval");
     world.runs.decide(tenant, run, answer, entry).await
@@ -62,11 +69,9 @@ async fn a_run_waits_for_a_decision_and_goes_on_with_it() {
         status(&world, &tenant, &run).await,
         RunStatus::WaitingForApproval
     );
-    let wrong = decide(&world, &tenant, &run, "perhaps").await.unwrap_err();
-    assert_eq!(wrong.code.status(), 400);
     let decided = decide(&world, &tenant, &run, "approve").await.unwrap();
     assert_eq!(decided[0].command, "reboot");
-    assert_eq!(decided[0].choice.as_deref(), Some("once"));
+    assert_eq!(decided[0].choice, Some(ApprovalChoice::Once));
     let events = world.events(&tenant, &run).await;
     let ids: Vec<_> = events
         .iter()
@@ -79,6 +84,27 @@ async fn a_run_waits_for_a_decision_and_goes_on_with_it() {
     );
     let run = world.finished_run(&tenant, &run).await;
     assert_eq!(run.output.as_deref(), Some("once0"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_word_that_is_not_a_choice_decides_nothing() {
+    let site = TestHub::with_runtime(ScriptedRuntime::new(), |_, _| {}).await;
+    site.tenant(json!({"id": "a"})).await;
+    let runs = "/v1/tenants/a/runs";
+    let run = site.post(runs, &json!({"input": "ask=reboot"})).await;
+    let run = format!("{runs}/{}", run.expect(202)["runId"].as_str().unwrap());
+    site.wait_until(&run, |run| run["status"] == "waiting_for_approval")
+        .await;
+    let decide = async |choice: &str| {
+        let decision = json!({"choice": choice});
+        site.post(&format!("{run}/approval"), &decision).await
+    };
+    for wrong in ["perhaps", "", "onc"] {
+        let problem = decide(wrong).await.expect(400);
+        assert_eq!(problem["details"][0]["field"], "choice");
+    }
+    let decided = decide("approved").await.expect(200);
+    assert_eq!(decided["approvals"][0]["choice"], "once");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -55,6 +55,30 @@ async fn a_run_cut_off_after_a_tool_call_fails_unless_it_may_be_repeated() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_event_that_cannot_be_read_ends_its_run_and_nothing_before_it_is_lost() {
+    let world = AgentHarness::new().await;
+    let tenant = world.tenant("a").await;
+    let run = world.run(&tenant, "say=2 garble tool wait").await.run_id;
+    let events = world.events(&tenant, &run).await;
+    assert_eq!(
+        names(&events),
+        ["run.started", "message.delta", "run.failed"]
+    );
+    assert_eq!(events[1].body["delta"], "0 1 ");
+    let ended = world.finished_run(&tenant, &run).await;
+    assert_eq!((ended.status, ended.attempt), (RunStatus::Failed, 1));
+    let error = ended.error.unwrap();
+    assert_eq!(error.code, "unreadable_event");
+    assert!(error.message.contains("`tool.stared`"), "{error:?}");
+    assert_eq!(world.agent.begun(&run), 1);
+    world
+        .wait_until("the agent has stopped it", async || {
+            world.agent.has_ended(&run)
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_broken_connection_neither_loses_nor_doubles_anything() {
     let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;

@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use futures::StreamExt;
-use hermes_hub::{RunId, TenantId, api_types::RunEvent, tenants::runs::RunStreamItem};
+use hermes_hub::{RunId, TenantId, api_types::StoredEvent, tenants::runs::RunStreamItem};
 
 use crate::agent_harness::{AgentHarness, TIMEOUT};
 
@@ -29,8 +29,8 @@ async fn watch_with_drops(
     tenant: &TenantId,
     run: &RunId,
     mut dice: TestRandom,
-) -> Vec<RunEvent> {
-    let mut seen: Vec<RunEvent> = Vec::new();
+) -> Vec<StoredEvent> {
+    let mut seen: Vec<StoredEvent> = Vec::new();
     loop {
         let after = seen.last().map_or(0, |event| event.id);
         let mut events = world.runs.events(tenant, run, after);

@@ -6,7 +6,7 @@ use sqlx::SqliteConnection;
 use super::super::to_column;
 use crate::{
     ApprovalId,
-    api_types::{RunEvent, RunStatus, Time, ids::AgentRunId},
+    api_types::{RunStatus, StoredEvent, Time, ids::AgentRunId},
     storage::state::{NewApproval, NewEvent, RunChange, RunRecord, StateError},
 };
 
@@ -34,37 +34,38 @@ pub(in super::super) async fn add_events(
     number: i64,
     record: &mut RunRecord,
     events: Vec<NewEvent>,
-) -> Result<Vec<RunEvent>, StateError> {
+) -> Result<Vec<StoredEvent>, StateError> {
     let time = Time::now();
     let mut added = Vec::with_capacity(events.len());
-    for mut event in events {
-        if let Some(sequence) = event.agent_sequence {
+    for NewEvent {
+        event,
+        agent_sequence,
+    } in events
+    {
+        if let Some(sequence) = agent_sequence {
             if sequence <= record.agent_sequence {
                 continue;
             }
             record.agent_sequence = sequence;
         }
-        // The Hub's own values, whatever the agent sent.
-        for name in ["id", "event", "runId", "time"] {
-            event.body.shift_remove(name);
-        }
+        let (name, body) = (event.name(), event.hub_members());
         record.run.last_event_id += 1;
         sqlx::query(
             "INSERT INTO run_events (run, id, event, body, time) VALUES (?1, ?2, ?3, ?4, ?5)",
         )
         .bind(number)
         .bind(to_column(record.run.last_event_id))
-        .bind(&event.event)
-        .bind(serde_json::to_string(&event.body)?)
+        .bind(name)
+        .bind(serde_json::to_string(&body)?)
         .bind(time.millis())
         .execute(&mut *write)
         .await?;
-        added.push(RunEvent {
+        added.push(StoredEvent {
             id: record.run.last_event_id,
-            event: event.event,
+            event: name.to_owned(),
             run_id: record.run.run_id.clone(),
             time,
-            body: event.body,
+            body,
         });
     }
     Ok(added)
