@@ -332,10 +332,9 @@ impl Conversation {
     }
 
     fn build_system_prompt(&self) -> String {
-        let directives = self.agent.policy_handle().directives();
-        let special = Some(directives.specialization.trim()).filter(|text| !text.is_empty());
+        let policy = self.agent.policy();
         let written = [
-            special,
+            policy.specialization(),
             self.prompt.text.as_deref(),
             self.prompt.missing_servers.as_deref(),
             self.setup.instructions.as_deref(),

@@ -8,7 +8,6 @@ pub mod compact;
 pub mod conversation;
 #[cfg(unix)]
 pub mod cron;
-pub(crate) mod glob;
 pub mod mention;
 pub mod message;
 pub mod model;

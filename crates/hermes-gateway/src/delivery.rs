@@ -3,6 +3,7 @@
 use futures::future::BoxFuture;
 use hermes_agent::{conversation::Agent, cron::Delivery, policy::EgressDenied};
 use hermes_config::{GatewaySettings, Platform};
+use hermes_protocol::Feature;
 use hermes_store::cron::Job;
 use serde_json::Value;
 
@@ -24,7 +25,7 @@ impl PlatformDelivery {
         if targets.is_empty() {
             return Ok(());
         }
-        if !self.agent.policy().has_feature("messaging") {
+        if !self.agent.policy().has_feature(Feature::Messaging) {
             return Err(
                 "the operator's policy does not allow messages; the message is stored in the home"
                     .into(),

@@ -11,13 +11,12 @@ use std::{
 
 use futures::future::BoxFuture;
 use hermes_agent::{
-    conversation::Agent,
-    cron::JobRunner,
-    policy::{AgentPolicy, Directives},
+    conversation::Agent, cron::JobRunner, policy::AgentPolicy,
     server_requests::elicitation::ElicitationRegistry,
 };
 use hermes_config::{Home, Server, Settings, SettingsError, TransportSettings, Variables};
 use hermes_mcp::ReloadReport;
+use hermes_protocol::{Directives, Feature};
 use hermes_store::{StoreError, runtime::RuntimeStore};
 use serde_json::{Value, json};
 
@@ -50,8 +49,12 @@ struct GatewayInner {
     runs: Runs,
     instance: Arc<Instance>,
     control_mode: ControlMode,
+    on_settings: Option<SettingsCallback>,
     started_at: Instant,
 }
+
+/// Receives the settings whenever others are applied.
+pub type SettingsCallback = Box<dyn Fn(&Settings) + Send + Sync>;
 
 pub struct GatewayParts {
     /// The agent; its servers may still be connecting.
@@ -62,6 +65,8 @@ pub struct GatewayParts {
     pub directory: PathBuf,
     /// Where runs register for elicitation.
     pub elicitation: Arc<ElicitationRegistry>,
+    /// Who else works with the settings.
+    pub on_settings: Option<SettingsCallback>,
 }
 
 impl Gateway {
@@ -98,6 +103,7 @@ impl Gateway {
                     runs,
                     instance: parts.instance,
                     control_mode: parts.control_mode,
+                    on_settings: parts.on_settings,
                     started_at: Instant::now(),
                 }),
             })
@@ -142,7 +148,11 @@ impl Gateway {
     pub fn reload(&self, settings: Settings) -> BoxFuture<'_, Option<ReloadReport>> {
         Box::pin(async move {
             let agent = &self.inner.agent;
-            agent.reload(apply_policy(settings, &agent.policy())).await
+            let settings = apply_policy(settings, &agent.policy());
+            if let Some(apply) = &self.inner.on_settings {
+                apply(&settings);
+            }
+            agent.reload(settings).await
         })
     }
 
@@ -195,7 +205,7 @@ impl Gateway {
 
 /// Removes what the policy forbids from the settings.
 pub fn apply_policy(mut settings: Settings, policy: &AgentPolicy) -> Settings {
-    if !policy.has_feature("mcp") {
+    if !policy.has_feature(Feature::Mcp) {
         settings.servers.clear();
     }
     settings.servers.retain(|entry| match &entry.server {
@@ -237,7 +247,7 @@ fn load_with_variables(
 
 /// Whether the policies allow different settings.
 fn changes_settings(before: &AgentPolicy, after: &AgentPolicy) -> bool {
-    before.has_feature("mcp") != after.has_feature("mcp")
+    before.has_feature(Feature::Mcp) != after.has_feature(Feature::Mcp)
         || before.egress() != after.egress()
         || !before.denies_same_variables(after)
 }

@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::Policy;
+use crate::{Policy, ProtocolError};
 
 /// The settings of an operator for one agent, complete. They hold from its next tool call on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -34,5 +34,10 @@ impl Directives {
             approval_timeout_seconds: policy.approvals.timeout_seconds,
             policy,
         }
+    }
+
+    /// Reads directives as JSON. Those that are not complete or not understood are an error.
+    pub fn from_json(text: &[u8]) -> Result<Self, ProtocolError> {
+        serde_json::from_slice(text).map_err(|source| ProtocolError::new("the document with the directives", source))
     }
 }

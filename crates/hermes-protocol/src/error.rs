@@ -11,12 +11,18 @@ pub struct ProtocolError {
     source: serde_json::Error,
 }
 
+impl ProtocolError {
+    pub(crate) fn new(what: &'static str, source: serde_json::Error) -> Self {
+        Self { what, source }
+    }
+}
+
 /// Reads a document; `what` names it in the error.
 pub(crate) fn read<T: DeserializeOwned>(
     what: &'static str,
     document: Value,
 ) -> Result<T, ProtocolError> {
-    serde_json::from_value(document).map_err(|source| ProtocolError { what, source })
+    serde_json::from_value(document).map_err(|source| ProtocolError::new(what, source))
 }
 
 /// Types of this crate as JSON: nothing in them can fail to be written.

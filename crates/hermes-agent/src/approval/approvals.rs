@@ -14,6 +14,7 @@ use hermes_config::{
     Redactor,
     sync::{Mutex, MutexGuard},
 };
+use hermes_protocol::{escape_pattern, matches_pattern};
 use hermes_store::SessionId;
 use tokio_util::sync::CancellationToken;
 
@@ -27,8 +28,7 @@ use crate::{
         classify::command_texts,
         written_files::{FileOrigin, WrittenFiles},
     },
-    glob,
-    policy::{OnTimeout, PolicyHandle},
+    policy::PolicyHandle,
     printable::printable,
 };
 
@@ -260,7 +260,7 @@ impl Approvals {
             subject: command.to_owned(),
             reason: reasons.join("; "),
             rules: rules.into_iter().collect(),
-            pattern: is_shown_whole.then(|| glob::escape_pattern(command.trim())),
+            pattern: is_shown_whole.then(|| escape_pattern(command.trim())),
             hint: advice.flatten(),
             can_allow_always: is_shown_whole,
             ..ApprovalRequest::default()
@@ -384,9 +384,6 @@ impl Approvals {
             () = cancel.cancelled() => return Err(interrupted_error()),
             decision = self.approver.request_approval(request) => decision,
             () = tokio::time::sleep(timeout) => {
-                if self.policy.policy().on_timeout() == OnTimeout::Approve {
-                    return Ok(());
-                }
                 let seconds = timeout.as_secs();
                 return Err(ApprovalError::NotApproved(format!("nobody answered within {seconds} s")));
             }
@@ -423,9 +420,9 @@ impl Approvals {
     /// Whether the rule is allowed, or a pattern matches the command it applies to, or the whole line.
     fn is_allowed(&self, finding: &Finding, line: &str) -> bool {
         let allowed = &self.lock_allowed().rules;
-        let exact = glob::escape_pattern(line.trim());
+        let exact = escape_pattern(line.trim());
         allowed.iter().chain(&self.settings.allow).any(|rule| {
-            rule == finding.rule || *rule == exact || glob::matches(rule, &finding.command)
+            rule == finding.rule || *rule == exact || matches_pattern(rule, &finding.command)
         })
     }
 
@@ -436,8 +433,11 @@ impl Approvals {
         }
         let mut texts = command_texts(command, command_context);
         texts.push(command.trim().to_owned());
-        let denies =
-            |pattern: &&String| texts.iter().any(|text| glob::matches(pattern.trim(), text));
+        let denies = |pattern: &&String| {
+            texts
+                .iter()
+                .any(|text| matches_pattern(pattern.trim(), text))
+        };
         self.settings.deny.iter().find(denies).map(String::as_str)
     }
 

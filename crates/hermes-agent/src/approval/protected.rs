@@ -5,7 +5,7 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
-use crate::glob;
+use hermes_protocol::matches_pattern;
 
 /// Files of a home that hold credentials. No tool may reach them.
 pub(crate) const SECRET_STORES: [&str; 10] = [
@@ -193,7 +193,7 @@ pub(crate) fn is_process_memory(path: &Path) -> bool {
     const SHOW: [&str; 4] = ["environ", "mem", "kcore", "auxv"];
     let may_be = |name: &OsStr, wanted: &str| {
         let pattern = name.to_string_lossy().replace(['[', ']'], "?");
-        glob::matches(&pattern, wanted)
+        matches_pattern(&pattern, wanted)
     };
     let mut components = path.components().skip(1).map(Component::as_os_str);
     let is_proc = path.is_absolute() && components.next().is_some_and(|name| may_be(name, "proc"));

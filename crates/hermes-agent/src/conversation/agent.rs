@@ -13,6 +13,7 @@ use hermes_config::{
     AuxiliaryTask, Home, Redactor, ReferencePolicy, ServerName, Settings, Variables,
 };
 use hermes_mcp::{Host, LinkStatus, ReloadReport, ServerStatus, process::GuardHandle};
+use hermes_protocol::Directives;
 use hermes_store::{Store, skills::Skills};
 
 use crate::{
@@ -21,7 +22,7 @@ use crate::{
         Auxiliary, HttpClients, LocalServers, Model, ModelOverrides, ResolveContext, ResolveError,
         Selection, resolve_model,
     },
-    policy::{AgentPolicy, Directives, PolicyHandle},
+    policy::{AgentPolicy, PolicyHandle},
     tools,
     tools::{
         files::teams::Teams,
@@ -132,14 +133,14 @@ impl Agent {
 
     /// Applies an operator's directives from the next tool call on.
     pub fn apply_directives(&self, directives: Directives) {
-        self.shared.parts.policy.set(directives);
+        self.shared.parts.policy.set(directives.into());
     }
 
     pub fn policy_handle(&self) -> &PolicyHandle {
         &self.shared.parts.policy
     }
 
-    pub fn policy(&self) -> AgentPolicy {
+    pub fn policy(&self) -> Arc<AgentPolicy> {
         self.shared.parts.policy.policy()
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hermes_config::{AuxiliaryTask, ServerName, Settings};
 use hermes_mcp::{RegisteredTool, Registry, ServerStatus, tools::toolset};
+use hermes_protocol::Feature;
 
 use super::Conversation;
 use crate::{
@@ -178,7 +179,8 @@ impl Conversation {
     /// The messenger, if a platform is configured and the policy allows messaging.
     fn messenger(&self, settings: &Arc<Settings>) -> Option<(Arc<dyn Messenger>, Arc<Settings>)> {
         let messenger = self.agent.messenger()?;
-        let is_offered = has_platform(settings) && self.agent.policy().has_feature("messaging");
+        let is_offered =
+            has_platform(settings) && self.agent.policy().has_feature(Feature::Messaging);
         is_offered.then(|| (messenger.clone(), settings.clone()))
     }
 

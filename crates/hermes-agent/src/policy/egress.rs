@@ -1,11 +1,10 @@
 //! Which hosts an operator lets the agent reach: with web tools, at models and at MCP servers. Programs
 //! that it starts are not covered.
 
-use serde_json::Value;
+use hermes_protocol::{EgressRules, matches_pattern};
 use url::Url;
 
-use super::parse_strings;
-use crate::{glob, policy::public_address::is_public_host};
+use crate::policy::public_address::is_public_host;
 
 /// The hosts that may be reached. The default is all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -23,14 +22,14 @@ pub(crate) enum AllowedNetworks {
 }
 
 impl Egress {
-    pub(super) fn new(policy: &Value) -> Self {
-        let egress = &policy["egress"];
-        let hosts = parse_strings(&egress["allowHosts"]);
+    pub(super) fn new(rules: &EgressRules) -> Self {
+        let is_limited = !rules.allow_hosts.iter().any(|host| host == "*");
         Self {
-            hosts: hosts.filter(|hosts| !hosts.iter().any(|host| host == "*")),
-            networks: match egress["denyPrivateNetworks"].as_bool() {
-                Some(true) => AllowedNetworks::Public,
-                _ => AllowedNetworks::All,
+            hosts: is_limited.then(|| rules.allow_hosts.clone()),
+            networks: if rules.deny_private_networks {
+                AllowedNetworks::Public
+            } else {
+                AllowedNetworks::All
             },
         }
     }
@@ -53,7 +52,7 @@ impl Egress {
         let is_listed = self
             .hosts
             .as_ref()
-            .is_none_or(|hosts| hosts.iter().any(|pattern| glob::matches(pattern, name)));
+            .is_none_or(|hosts| hosts.iter().any(|pattern| matches_pattern(pattern, name)));
         if !is_listed {
             return Err(EgressDenied::Host(name.to_owned()));
         }

@@ -1,85 +1,85 @@
-use serde_json::json;
+use std::num::NonZeroU64;
+
+use serde_json::{Value, json};
 
 use super::*;
 
-fn policy(policy: Value) -> AgentPolicy {
-    AgentPolicy::new(&Directives {
-        policy,
-        ..Directives::default()
-    })
+fn directives(document: &Value) -> Directives {
+    Directives::new(Policy::resolve(document, &Policy::unrestricted()).unwrap())
+}
+
+fn policy(document: &Value) -> AgentPolicy {
+    directives(document).into()
 }
 
 #[test]
-fn without_directives_everything_is_allowed() {
-    let free = AgentPolicy::new(&Directives::default());
-    assert_eq!(free, AgentPolicy::default());
+fn without_an_operator_nothing_is_limited() {
+    let free = AgentPolicy::default();
     assert_eq!(free.tool_permission("terminal"), ToolPermission::Allow);
-    assert!(free.allows_model("openai", "gpt"));
-    assert!(free.has_feature("mcp"));
+    assert!(free.allows_model("openai", "gpt") && free.allows_all_models());
+    assert!(free.has_feature(Feature::Mcp));
+    assert!(free.allows_variable("ANY"));
+    assert_eq!(free.egress().check_url("${env:URL}"), Ok(()));
+    assert_eq!(free.job_limits(), None);
+    assert_eq!(free.max_concurrent_runs(1000), 1000);
+    assert_eq!(free.max_run_time(), None);
+    assert_eq!((free.model(), free.specialization()), (None, None));
     let minute = Duration::from_mins(1);
     assert_eq!(free.approval_timeout(minute, None), minute);
 }
 
 #[test]
-fn deny_wins_over_allow_and_over_approval() {
-    let agent_policy = policy(json!({"tools": {
-        "allow": ["read_*", "terminal", "mcp_time_*"],
-        "deny": ["mcp_time_set*"],
-        "requireApproval": ["terminal", "mcp_time_set*"],
-    }}));
-    assert_eq!(
-        agent_policy.tool_permission("read_file"),
-        ToolPermission::Allow
-    );
-    assert_eq!(
-        agent_policy.tool_permission("write_file"),
-        ToolPermission::Deny
-    );
-    assert_eq!(
-        agent_policy.tool_permission("terminal"),
-        ToolPermission::RequireApproval
-    );
-    assert_eq!(
-        agent_policy.tool_permission("mcp_time_now"),
-        ToolPermission::Allow
-    );
-    assert_eq!(
-        agent_policy.tool_permission("mcp_time_set_zone"),
-        ToolPermission::Deny
-    );
+fn before_an_operators_directives_are_known_nothing_is_permitted() {
+    let closed = AgentPolicy::closed();
+    assert_eq!(closed.tool_permission("todo"), ToolPermission::Deny);
+    assert!(!closed.allows_model("openai", "gpt") && !closed.allows_all_models());
+    assert!(!closed.has_feature(Feature::Messaging));
+    assert!(!closed.allows_variable("PATH"));
+    for address in ["https://example.com", "http://127.0.0.1", "${env:URL}"] {
+        assert!(closed.egress().check_url(address).is_err(), "{address}");
+    }
+    assert_eq!(closed.job_limits().unwrap().max_jobs, 0);
+    assert_eq!(closed.max_concurrent_runs(16), 1);
 }
 
 #[test]
-fn the_other_spelling_of_a_name_is_not_a_way_around() {
-    let agent_policy = policy(json!({"tools": {"deny": ["mcp_time_*"]}}));
-    assert_eq!(
-        agent_policy.tool_permission("mcp__time__now"),
-        ToolPermission::Deny
-    );
-}
-
-#[test]
-fn an_empty_list_allows_nothing() {
-    let none = policy(json!({
-        "tools": {"allow": []}, "models": {"allow": []}, "features": {"enabled": []},
+fn every_member_of_a_policy_is_followed() {
+    let limited = policy(&json!({
+        "tools": {"allow": ["read_*", "mcp_time_*"], "deny": ["mcp_time_set"], "requireApproval": ["read_file"]},
+        "models": {"allow": ["anthropic/*"]}, "features": {"enabled": ["mcp"]},
+        "egress": {"allowHosts": ["example.com"]}, "env": {"deny": ["HIDDEN_*"]},
+        "cron": {"maxJobs": 3, "minIntervalMinutes": 60}, "runs": {"maxConcurrent": 2, "maxMinutes": 5},
     }));
-    assert_eq!(none.tool_permission("terminal"), ToolPermission::Deny);
-    assert!(!none.allows_model("openai", "gpt"));
-    assert!(!none.has_feature("mcp"));
-}
-
-#[test]
-fn models_are_named_alone_or_with_their_provider() {
-    let agent_policy = policy(json!({"models": {"allow": ["anthropic/*", "small-*"]}}));
-    assert!(agent_policy.allows_model("anthropic", "claude"));
-    assert!(agent_policy.allows_model("openai", "small-1"));
-    assert!(!agent_policy.allows_model("openai", "large"));
+    for (tool, permission) in [
+        ("read_file", ToolPermission::RequireApproval),
+        ("read_dir", ToolPermission::Allow),
+        ("terminal", ToolPermission::Deny),
+        ("mcp_time_now", ToolPermission::Allow),
+        // The other spelling of a name is not a way around.
+        ("mcp__time__set", ToolPermission::Deny),
+    ] {
+        assert_eq!(limited.tool_permission(tool), permission, "{tool}");
+    }
+    assert!(limited.allows_model("anthropic", "claude"));
+    assert!(!limited.allows_model("openai", "gpt") && !limited.allows_all_models());
+    assert!(limited.has_feature(Feature::Mcp) && !limited.has_feature(Feature::Messaging));
+    assert!(limited.allows_variable("SHOWN") && !limited.allows_variable("HIDDEN_ONE"));
+    let jobs = JobLimits {
+        max_jobs: 3,
+        min_interval_minutes: 60,
+    };
+    assert_eq!(limited.job_limits(), Some(jobs));
+    assert_eq!(limited.max_concurrent_runs(16), 2);
+    assert_eq!(limited.max_concurrent_runs(1), 1);
+    assert_eq!(limited.max_run_time(), Some(Duration::from_mins(5)));
+    assert!(!limited.denies_same_variables(&policy(&json!({}))));
+    assert!(policy(&json!({})).denies_same_variables(&AgentPolicy::default()));
 }
 
 #[test]
 fn a_home_may_want_less_time_but_not_more() {
     let seconds = Duration::from_secs;
-    let limited = policy(json!({"approvals": {"timeoutSeconds": 900}}));
+    let limited = policy(&json!({"approvals": {"timeoutSeconds": 900}}));
     assert_eq!(limited.approval_timeout(seconds(60), None), seconds(900));
     assert_eq!(
         limited.approval_timeout(seconds(30), Some(seconds(30))),
@@ -89,18 +89,17 @@ fn a_home_may_want_less_time_but_not_more() {
         limited.approval_timeout(seconds(9999), Some(seconds(9999))),
         seconds(900)
     );
-    let own = AgentPolicy::new(&Directives {
-        approval_timeout_seconds: 5,
-        policy: json!({"approvals": {"timeoutSeconds": 900}}),
-        ..Directives::default()
+    let own = AgentPolicy::from(Directives {
+        approval_timeout_seconds: NonZeroU64::new(5).unwrap(),
+        ..directives(&json!({"approvals": {"timeoutSeconds": 900}}))
     });
     assert_eq!(own.approval_timeout(seconds(60), None), seconds(5));
 }
 
 #[test]
 fn hosts_are_matched_by_name_and_private_ones_can_be_closed() {
-    let is_open = |egress: Value, address: &str| {
-        let agent_policy = policy(json!({"egress": egress}));
+    let is_open = |egress: &Value, address: &str| {
+        let agent_policy = policy(&json!({"egress": egress}));
         agent_policy.egress().check_url(address).is_ok()
     };
     let some = json!({"allowHosts": ["api.example.com", "*.example.org", "::1"]});
@@ -114,16 +113,16 @@ fn hosts_are_matched_by_name_and_private_ones_can_be_closed() {
         ("https://api.example.com.evil.net", false),
         ("${env:URL}", false),
     ] {
-        assert_eq!(is_open(some.clone(), address), expected, "{address}");
+        assert_eq!(is_open(&some, address), expected, "{address}");
     }
     let public = json!({"allowHosts": ["*"], "denyPrivateNetworks": true});
-    assert!(is_open(public.clone(), "https://example.com"));
+    assert!(is_open(&public, "https://example.com"));
     for address in [
         "http://localhost/",
         "http://10.0.0.1/",
         "http://2130706433/",
     ] {
-        assert!(!is_open(public.clone(), address), "{address}");
-        assert!(is_open(json!({"allowHosts": ["*"]}), address), "{address}");
+        assert!(!is_open(&public, address), "{address}");
+        assert!(is_open(&json!({"allowHosts": ["*"]}), address), "{address}");
     }
 }

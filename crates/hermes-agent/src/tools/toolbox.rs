@@ -8,13 +8,14 @@ use std::{
 
 use hermes_config::{ServerName, ToolSearchSettings, server::CallOrder};
 use hermes_mcp::{Host, RegisteredName, RegisteredTool, Registry};
+use hermes_protocol::{Feature, ToolPermission};
 use serde_json::{Map, Value};
 
 use crate::{
     approval::{ApprovalError, ApprovalKind, ApprovalRequest},
     message::ToolCall,
     model::ToolDefinition,
-    policy::{AgentPolicy, PolicyHandle, ToolPermission},
+    policy::{AgentPolicy, PolicyHandle},
     tools::tool::{Concurrency, Tool, ToolContext, ToolOutput},
 };
 
@@ -72,7 +73,7 @@ impl ToolTarget<'_> {
 
 /// The permission of a tool. Without the feature, MCP tools are denied.
 fn tool_permission(policy: &AgentPolicy, target: ToolTarget<'_>) -> ToolPermission {
-    let is_missing = matches!(target, ToolTarget::Mcp(_)) && !policy.has_feature("mcp");
+    let is_missing = matches!(target, ToolTarget::Mcp(_)) && !policy.has_feature(Feature::Mcp);
     if is_missing {
         return ToolPermission::Deny;
     }

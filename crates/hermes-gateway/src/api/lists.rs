@@ -4,8 +4,8 @@ use axum::{Json, extract::State};
 use hermes_agent::{
     approval::DenyAllApprover,
     conversation::{Consent, Conversation, ConversationSetup, ToolsetKind},
-    policy::Directives,
 };
+use hermes_protocol::Directives;
 use hermes_store::{NewSession, SessionId};
 use jiff::Zoned;
 use serde_json::{Value, json};
@@ -86,7 +86,11 @@ pub(super) async fn apply_directives(
     State(api): State<ApiState>,
     body: Payload,
 ) -> Result<Json<Value>, ApiError> {
-    let directives: Directives = body.parse()?;
+    // Those in force stay until there are others that are understood.
+    let directives = Directives::from_json(&body.0).map_err(|error| {
+        tracing::error!(%error, "refused directives");
+        ApiError::invalid("invalid_directives", error.to_string())
+    })?;
     api.gateway.apply_directives(directives).await;
     Ok(Json(json!({"ok": true})))
 }

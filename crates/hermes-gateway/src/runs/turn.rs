@@ -206,12 +206,13 @@ impl RunsInner {
         say: &TurnRequest,
         published: Arc<PublishedApprover>,
     ) -> ConversationSetup {
-        let directives = self.parts.agent.policy_handle().directives();
+        let policy = self.parts.agent.policy();
+        let model = say.model.as_deref().or(policy.model());
         ConversationSetup {
             platform: PLATFORM.into(),
             platform_note: PLATFORM_NOTE.into(),
             model_overrides: ModelOverrides {
-                model: say.model.clone().or(directives.model),
+                model: model.map(str::to_owned),
                 ..ModelOverrides::default()
             },
             excluded_toolsets: vec!["clarify".into()],

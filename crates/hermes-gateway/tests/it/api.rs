@@ -14,9 +14,10 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt as _;
 use hermes_agent::{
     conversation::{Agent, AgentParts},
+    policy::{AgentPolicy, PolicyHandle},
     server_requests::elicitation::ElicitationRegistry,
 };
-use hermes_config::{Home, Secret, Settings};
+use hermes_config::{Home, Secret, Settings, sync::Mutex};
 use hermes_gateway::{
     api::{self, AllowedHosts, ApiListener},
     gateway::{ControlMode, Gateway, GatewayParts},
@@ -44,6 +45,8 @@ struct ApiFixture {
     home: TemporaryHome,
     model: ModelServer,
     gateway: Gateway,
+    /// The settings that others were told of last.
+    applied: Arc<Mutex<Option<Settings>>>,
     client: Client,
     origin: String,
     _tasks: JoinSet<()>,
@@ -64,13 +67,26 @@ impl ApiFixture {
         let home = Home::at(temporary.path());
         let settings = Settings::load(&home).unwrap();
         let store = Store::open(&home, Access::ReadWrite).await.unwrap();
-        let agent = Agent::new(AgentParts::new(home.clone(), store), settings);
+        let policy = match direction {
+            ControlMode::Own => AgentPolicy::default(),
+            ControlMode::Hub { .. } => AgentPolicy::closed(),
+        };
+        let parts = AgentParts {
+            policy: PolicyHandle::new(policy),
+            ..AgentParts::new(home.clone(), store)
+        };
+        let agent = Agent::new(parts, settings);
+        let applied = Arc::new(Mutex::default());
         let gateway = Gateway::open(GatewayParts {
             agent,
             instance: Arc::new(Instance::acquire(&home).unwrap()),
             control_mode: direction.clone(),
             directory: temporary.path().to_owned(),
             elicitation: ElicitationRegistry::unavailable(),
+            on_settings: Some(Box::new({
+                let applied = applied.clone();
+                move |settings| *applied.lock() = Some(settings.clone())
+            })),
         })
         .await
         .unwrap();
@@ -107,6 +123,7 @@ impl ApiFixture {
             home: temporary,
             model,
             gateway,
+            applied,
             client: client.build().unwrap(),
             origin,
             _tasks: tasks,

@@ -251,7 +251,7 @@ async fn a_session_answer_about_a_file_holds_for_that_file() {
         let subject = format!("read {path}");
         let request = ApprovalRequest {
             tool: "read_file".into(),
-            pattern: Some(glob::escape_pattern(&subject)),
+            pattern: Some(escape_pattern(&subject)),
             subject,
             rules: vec!["credential file access".into()],
             ..ApprovalRequest::default()

@@ -2,10 +2,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use crate::{
-    approval::protected::{ProtectedPaths, normalize},
-    glob,
-};
+use hermes_protocol::matches_pattern;
+
+use crate::approval::protected::{ProtectedPaths, normalize};
 
 /// Directories directly below the root that a machine needs.
 const SYSTEM_DIRECTORIES: [&str; 26] = [
@@ -152,7 +151,7 @@ pub(crate) fn describe_loss(path: &Path, protected: &ProtectedPaths) -> Option<&
     let is_system = names.len() == 1
         && SYSTEM_DIRECTORIES
             .iter()
-            .any(|name| glob::matches(&pattern, name));
+            .any(|name| matches_pattern(&pattern, name));
     let is_deep = NESTED_SYSTEM_DIRECTORIES
         .iter()
         .any(|place| path == Path::new(place));

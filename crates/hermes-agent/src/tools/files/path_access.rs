@@ -8,12 +8,13 @@ use std::{
     path::{Component, Path, PathBuf},
 };
 
+use hermes_protocol::escape_pattern;
+
 use crate::{
     approval::{
         ApprovalRequest, ProtectedPaths,
         protected::{is_process_memory, is_system_config},
     },
-    glob,
     tools::{ToolError, tool::ToolContext},
 };
 
@@ -207,7 +208,7 @@ pub(in crate::tools) async fn authorize_path(
             let subject = format!("{verb} {}", real.display());
             let request = ApprovalRequest {
                 tool: tool.to_owned(),
-                pattern: Some(glob::escape_pattern(&subject)),
+                pattern: Some(escape_pattern(&subject)),
                 subject,
                 reason: reason.to_owned(),
                 rules: vec![rule.to_owned()],

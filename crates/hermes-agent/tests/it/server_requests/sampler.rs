@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Instant};
 
 use hermes_agent::{
     model::{ModelOverrides, ResolveContext, resolve_model},
-    policy::{Directives, PolicyHandle},
+    policy::{AgentPolicy, PolicyHandle},
     server_requests::{
         AgentRequestHandler,
         elicitation::ElicitationRegistry,
@@ -12,6 +12,7 @@ use hermes_agent::{
     },
 };
 use hermes_config::Redactor;
+use hermes_protocol::{Directives, Policy};
 use hermes_testkit::{
     Behaviour, Era,
     model::{ModelScript, ModelServer, ScriptedAnswer, ScriptedUsage},
@@ -287,6 +288,12 @@ async fn sampling_never_holds_up_the_connection() {
     assert_eq!(reported_answer(&told)["content"]["text"], "late");
 }
 
+/// What an operator's document leaves an agent.
+fn limited(document: &Value) -> AgentPolicy {
+    let policy = Policy::resolve(document, &Policy::unrestricted()).unwrap();
+    Directives::new(policy).into()
+}
+
 #[tokio::test]
 async fn an_operators_models_and_hosts_hold_for_servers_too() {
     let model = ModelServer::start(ModelScript::new([text_answer("Hello!")]));
@@ -300,21 +307,18 @@ async fn an_operators_models_and_hosts_hold_for_servers_too() {
     )
     .await;
     for policy in [
-        json!({"models": {"allow": ["large"]}}),
-        json!({"egress": {"denyPrivateNetworks": true}}),
+        AgentPolicy::closed(),
+        limited(&json!({"models": {"allow": ["large"]}})),
+        limited(&json!({"egress": {"denyPrivateNetworks": true}})),
     ] {
-        policy_handle.set(Directives {
-            policy,
-            ..Directives::default()
-        });
+        policy_handle.set(policy);
         let told = setup.call("sample", json!({ "prompt": "Greet me." })).await;
         refusal(&told, Era::Legacy);
         assert_eq!(model.paths(), Vec::<String>::new());
     }
-    policy_handle.set(Directives {
-        policy: json!({"models": {"allow": ["small"]}, "egress": {"allowHosts": ["127.0.0.1"]}}),
-        ..Directives::default()
-    });
+    policy_handle.set(limited(
+        &json!({"models": {"allow": ["small"]}, "egress": {"allowHosts": ["127.0.0.1"]}}),
+    ));
     let told = setup.call("sample", json!({ "prompt": "Greet me." })).await;
     assert_eq!(reported_answer(&told)["content"]["text"], "Hello!");
 }

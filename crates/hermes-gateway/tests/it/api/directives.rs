@@ -1,19 +1,41 @@
 //! A Hub's directives: applied at the next tool call.
 
+use hermes_protocol::{Directives, Policy};
 use hermes_testkit::{eventually, model::ScriptedAnswer};
 
 use super::*;
 
-async fn service(script: ModelScript) -> ApiFixture {
+/// A gateway of a Hub that has not sent anything yet.
+async fn undirected(script: ModelScript, more: &str) -> ApiFixture {
     let tenant = "tenant_123".to_owned();
-    ApiFixture::start_with(script, "", ControlMode::Hub { tenant }).await
+    ApiFixture::start_with(script, more, ControlMode::Hub { tenant }).await
+}
+
+async fn service(script: ModelScript) -> ApiFixture {
+    let service = undirected(script, "").await;
+    service.permit(json!({})).await;
+    service
+}
+
+/// Directives with this policy: what the document leaves out is not limited.
+fn directives(policy: &Value) -> Directives {
+    Directives::new(Policy::resolve(policy, &Policy::unrestricted()).unwrap())
 }
 
 impl ApiFixture {
-    async fn direct(&self, directives: Value) {
+    async fn put_directives(&self, body: String) -> (StatusCode, Value) {
         let request = self.request(Method::PUT, "/internal/directives");
-        let (status, body) = send(request.body(directives.to_string())).await;
+        send(request.body(body)).await
+    }
+
+    async fn direct(&self, directives: &Directives) {
+        let body = serde_json::to_string(directives).unwrap();
+        let (status, body) = self.put_directives(body).await;
         assert_eq!(status, StatusCode::OK, "{body}");
+    }
+
+    async fn permit(&self, policy: Value) {
+        self.direct(&directives(&policy)).await;
     }
 
     /// What the model was told of its last call.
@@ -45,12 +67,104 @@ async fn only_a_hub_may_direct() {
 }
 
 #[tokio::test]
+async fn nothing_is_permitted_until_the_hub_has_sent_its_directives() {
+    let service = undirected(ModelScript::echo(), "").await;
+    service.home.write(".env", "SHOWN_ONE=1\n");
+    let run = service.run(&json!({"input": "Hi"})).await;
+    let shown = service.wait_for_end(&run).await;
+    assert_eq!(shown["error"]["code"], "no_model", "{shown}");
+    assert!(service.model.requests().is_empty());
+    let job = json!({"schedule": "every 3h", "prompt": "x"});
+    let (status, refused) = service.post("/api/jobs", &job).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
+    let settings = service.gateway.load_settings().unwrap();
+    assert_eq!(settings.variables.get("SHOWN_ONE"), None);
+
+    service.permit(json!({})).await;
+    let run = service.run(&json!({"input": "Hi"})).await;
+    assert_eq!(service.wait_for_end(&run).await["output"], "Hi");
+    assert_eq!(service.post("/api/jobs", &job).await.0, StatusCode::CREATED);
+    let settings = service.gateway.agent().settings();
+    assert_eq!(settings.variables.get("SHOWN_ONE"), Some("1"));
+    // Whoever answers MCP servers has to know them, too.
+    let settings = service.applied.lock().clone().unwrap();
+    assert_eq!(settings.variables.get("SHOWN_ONE"), Some("1"));
+}
+
+#[tokio::test]
+async fn directives_that_are_not_understood_are_refused_and_those_in_force_stay() {
+    let service = service(ModelScript::echo()).await;
+    service.permit(json!({"tools": {"deny": ["read_*"]}})).await;
+    let whole = serde_json::to_value(directives(&json!({}))).unwrap();
+    let change = |change: fn(&mut Value)| {
+        let mut changed = whole.clone();
+        change(&mut changed);
+        changed.to_string()
+    };
+    for wrong in [
+        String::new(),
+        "{}".to_owned(),
+        json!({"policy": {}}).to_string(),
+        change(|whole| whole["unknown"] = json!(1)),
+        change(|whole| whole["policy"]["unknown"] = json!(1)),
+        change(|whole| whole["policy"]["tools"]["unknown"] = json!([])),
+        change(|whole| whole["policy"]["tools"]["deny"] = json!("terminal")),
+        change(|whole| whole["policy"]["version"] = json!(2)),
+        change(|whole| drop(whole["policy"].as_object_mut().unwrap().remove("env"))),
+        change(|whole| {
+            drop(
+                whole["policy"]["tools"]
+                    .as_object_mut()
+                    .unwrap()
+                    .remove("deny"),
+            )
+        }),
+        change(|whole| drop(whole.as_object_mut().unwrap().remove("model"))),
+    ] {
+        let (status, refused) = service.put_directives(wrong.clone()).await;
+        assert_eq!(status, StatusCode::BAD_REQUEST, "{wrong} {refused}");
+        assert_eq!(refused["error"]["code"], "invalid_directives", "{wrong}");
+        let message = refused["error"]["message"].as_str().unwrap();
+        assert!(
+            message.contains("the directives is not as the protocol says"),
+            "{message}"
+        );
+    }
+    let run = service.run(&json!({"input": "Hi"})).await;
+    service.wait_for_end(&run).await;
+    assert!(!service.offered().contains(&"read_file".to_owned()));
+    let (status, _) = service.put_directives(change(|_| ())).await;
+    assert_eq!(status, StatusCode::OK);
+    let run = service.run(&json!({"input": "Hi"})).await;
+    service.wait_for_end(&run).await;
+    assert!(service.offered().contains(&"read_file".to_owned()));
+}
+
+#[tokio::test]
+async fn a_hub_is_held_to_the_protocol_and_other_clients_are_not() {
+    let hubs = service(ModelScript::echo()).await;
+    let own = ApiFixture::start(ModelScript::echo()).await;
+    let unknown = json!({"input": "Hi", "sessionId": "s"});
+    let (status, refused) = hubs.post("/v1/runs", &unknown).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
+    assert!(refused.to_string().contains("sessionId"), "{refused}");
+    own.wait_for_end(&own.run(&unknown).await).await;
+    // A name in another spelling must not decide about another approval.
+    let decision = json!({"choice": "once", "approvalId": "a"});
+    for (service, expected) in [(hubs, StatusCode::BAD_REQUEST), (own, StatusCode::CONFLICT)] {
+        let run = service.run(&json!({"input": "Hi"})).await;
+        service.wait_for_end(&run).await;
+        let path = format!("/v1/runs/{run}/approval");
+        let (status, answer) = service.post(&path, &decision).await;
+        assert_eq!(status, expected, "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn a_denied_tool_is_neither_offered_nor_run() {
     let service = service(ModelScript::new([reading(), ScriptedAnswer::text("pity")])).await;
     service.home.write("note.txt", "secret");
-    service
-        .direct(json!({"policy": {"tools": {"deny": ["read_*"]}}}))
-        .await;
+    service.permit(json!({"tools": {"deny": ["read_*"]}})).await;
     let run = service.run(&json!({"input": "Read."})).await;
     assert_eq!(service.wait_for_end(&run).await["output"], "pity");
     let offered = service.offered();
@@ -69,7 +183,7 @@ async fn a_denial_reaches_a_turn_that_is_under_way() {
     let asked = eventually(TIMEOUT, || !service.model.requests().is_empty());
     assert!(asked.await);
     service
-        .direct(json!({"policy": {"tools": {"allow": ["write_file"]}}}))
+        .permit(json!({"tools": {"allow": ["write_file"]}}))
         .await;
     service.wait_for_end(&run).await;
     let result = service.last_result();
@@ -82,12 +196,11 @@ async fn a_denial_reaches_a_turn_that_is_under_way() {
 #[tokio::test]
 async fn what_needs_approval_asks_even_where_the_home_would_not() {
     let script = ModelScript::new([reading(), ScriptedAnswer::text("done")]);
-    let tenant = "tenant_123".to_owned();
     let config = "approvals: {mode: off}\ncommand_allowlist: ['policy: read_file']";
-    let service = ApiFixture::start_with(script, config, ControlMode::Hub { tenant }).await;
+    let service = undirected(script, config).await;
     service.home.write("note.txt", "secret");
     let policy = json!({"tools": {"requireApproval": ["read_file"]}});
-    service.direct(json!({"policy": policy})).await;
+    service.permit(policy).await;
     let run = service.run(&json!({"input": "Read."})).await;
     let turn = service.wait_for_approvals(&run, 1).await;
     assert_eq!(turn[0]["choices"], json!(["once", "session", "deny"]));
@@ -113,7 +226,7 @@ async fn several_questions_wait_and_are_decided_by_name_or_all_at_once() {
             .write(&format!("{name}.txt"), &format!("content of {name}"));
     }
     let policy = json!({"tools": {"requireApproval": ["read_file"]}});
-    service.direct(json!({"policy": policy})).await;
+    service.permit(policy).await;
     let run = service.run(&json!({"input": "Read."})).await;
     let turn = service.wait_for_approvals(&run, 3).await;
     let about_b = turn
@@ -146,7 +259,7 @@ async fn an_approval_waits_as_long_as_the_hub_says() {
     let policy = json!({
         "tools": {"requireApproval": ["*"]}, "approvals": {"timeoutSeconds": 1, "onTimeout": "deny"},
     });
-    service.direct(json!({"policy": policy})).await;
+    service.permit(policy).await;
     let run = service.run(&json!({"input": "Read."})).await;
     service.wait_for_end(&run).await;
     let result = service.last_result();
@@ -156,16 +269,17 @@ async fn an_approval_waits_as_long_as_the_hub_says() {
 #[tokio::test]
 async fn a_model_that_is_not_allowed_is_not_asked() {
     let service = service(ModelScript::echo()).await;
-    service
-        .direct(json!({"policy": {"models": {"allow": ["other-*"]}}}))
-        .await;
+    let others = json!({"models": {"allow": ["other-*"]}});
+    service.permit(others.clone()).await;
     let run = service.run(&json!({"input": "Hi"})).await;
     let shown = service.wait_for_end(&run).await;
     assert_eq!(shown["error"]["code"], "no_model");
     assert!(service.model.requests().is_empty());
-    service
-        .direct(json!({"policy": {"models": {"allow": ["other-*"]}}, "model": "other-1"}))
-        .await;
+    let other = Directives {
+        model: Some("other-1".into()),
+        ..directives(&others)
+    };
+    service.direct(&other).await;
     let run = service.run(&json!({"input": "Hi"})).await;
     assert_eq!(service.wait_for_end(&run).await["output"], "Hi");
     assert_eq!(service.model.requests()[0].body["model"], "other-1");
@@ -184,13 +298,14 @@ async fn a_specialization_stands_first_from_the_next_run_on() {
     let first = service.run(&json!({"input": "a", "session_id": "s"})).await;
     service.wait_for_end(&first).await;
     assert!(system().starts_with("You are a heron."));
-    service
-        .direct(json!({"specialization": "You work for Acme."}))
-        .await;
+    let mut special = directives(&json!({}));
+    special.specialization = "You work for Acme.".into();
+    service.direct(&special).await;
     let second = service.run(&json!({"input": "b", "session_id": "s"})).await;
     service.wait_for_end(&second).await;
     assert!(system().starts_with("You work for Acme.\n\nYou are a heron."));
-    service.direct(json!({"specialization": ""})).await;
+    special.specialization = String::new();
+    service.direct(&special).await;
     let third = service.run(&json!({"input": "c", "session_id": "s"})).await;
     service.wait_for_end(&third).await;
     assert!(system().starts_with("You are a heron."));
@@ -198,11 +313,11 @@ async fn a_specialization_stands_first_from_the_next_run_on() {
 
 #[tokio::test]
 async fn runs_that_the_hub_has_accepted_are_not_refused() {
-    let tenant = "tenant_123".to_owned();
     let config = "api_server: {max_concurrent_runs: 1}";
     let slow = ScriptedAnswer::pieces(["a", "b"]).with(|reply| reply.pause_ms = 500);
     let script = ModelScript::echo().rule("slow", slow);
-    let service = ApiFixture::start_with(script, config, ControlMode::Hub { tenant }).await;
+    let service = undirected(script, config).await;
+    service.permit(json!({})).await;
     let mut runs = Vec::new();
     for number in 0..4 {
         let input = format!("slow {number}");
@@ -217,11 +332,9 @@ async fn runs_that_the_hub_has_accepted_are_not_refused() {
 async fn hosts_that_are_not_allowed_are_not_reached_from_the_next_call_on() {
     let page = ScriptedAnswer::call("web_extract", &json!({"urls": ["http://localhost:9/page"]}));
     let script = ModelScript::new([page, ScriptedAnswer::text("done")]);
-    let tenant = "tenant_123".to_owned();
-    let config = "security: {allow_private_urls: true}";
-    let service = ApiFixture::start_with(script, config, ControlMode::Hub { tenant }).await;
+    let service = undirected(script, "security: {allow_private_urls: true}").await;
     service
-        .direct(json!({"policy": {"egress": {"allowHosts": ["127.0.0.1"]}}}))
+        .permit(json!({"egress": {"allowHosts": ["127.0.0.1"]}}))
         .await;
     let run = service.run(&json!({"input": "Look."})).await;
     assert_eq!(service.wait_for_end(&run).await["status"], "completed");
@@ -239,7 +352,7 @@ async fn hosts_that_are_not_allowed_are_not_reached_from_the_next_call_on() {
         ),
     ] {
         let turn = service.model.requests().len();
-        service.direct(json!({"policy": {"egress": egress}})).await;
+        service.permit(json!({"egress": egress})).await;
         let run = service.run(&json!({"input": "Hi"})).await;
         let shown = service.wait_for_end(&run).await;
         assert_eq!(shown["status"], "failed", "{shown}");
@@ -263,7 +376,7 @@ async fn jobs_stay_within_what_is_allowed_however_they_are_made() {
     ]))
     .await;
     service
-        .direct(json!({"policy": {"cron": {"maxJobs": 1, "minIntervalMinutes": 60}}}))
+        .permit(json!({"cron": {"maxJobs": 1, "minIntervalMinutes": 60}}))
         .await;
     let run = service.run(&json!({"input": "Make."})).await;
     service.wait_for_end(&run).await;
@@ -286,16 +399,13 @@ async fn jobs_stay_within_what_is_allowed_however_they_are_made() {
 }
 
 #[tokio::test]
-async fn runs_are_as_many_and_as_long_as_is_allowed() {
+async fn runs_are_as_many_as_is_allowed() {
     let slow = |ms: u64| ScriptedAnswer::text("late").with(|reply| reply.delay_ms = ms);
     let script = ModelScript::default()
         .rule("one", slow(1500))
-        .rule("two", slow(0))
-        .rule("endless", slow(60_000));
+        .rule("two", slow(0));
     let service = service(script).await;
-    service
-        .direct(json!({"policy": {"runs": {"maxConcurrent": 1}}}))
-        .await;
+    service.permit(json!({"runs": {"maxConcurrent": 1}})).await;
     let first = service.run(&json!({"input": "one"})).await;
     let asked = eventually(TIMEOUT, || !service.model.requests().is_empty());
     assert!(asked.await);
@@ -308,13 +418,6 @@ async fn runs_are_as_many_and_as_long_as_is_allowed() {
     assert_eq!(second["status"], "completed", "{second}");
     let over = |run: &Value| run["updated_at"].as_f64().unwrap();
     assert!(over(&first) <= over(&second), "{first} {second}");
-
-    service
-        .direct(json!({"policy": {"runs": {"maxMinutes": 0.02}}}))
-        .await;
-    let run = service.run(&json!({"input": "endless"})).await;
-    let shown = service.wait_for_end(&run).await;
-    assert_eq!(shown["error"]["code"], "too_long", "{shown}");
 }
 
 #[tokio::test]
@@ -324,13 +427,13 @@ async fn variables_that_are_denied_are_not_there() {
         .home
         .write(".env", "HIDDEN_ONE=1\nTELEGRAM_BOT_TOKEN=1:a\n");
     service
-        .direct(json!({"policy": {"env": {"deny": ["HIDDEN_*", "TELEGRAM_*"]}}}))
+        .permit(json!({"env": {"deny": ["HIDDEN_*", "TELEGRAM_*"]}}))
         .await;
     let settings = service.gateway.agent().settings();
     assert_eq!(settings.variables.get("HIDDEN_ONE"), None);
     let telegram = settings.gateway.platform(hermes_config::Platform::Telegram);
     assert!(telegram.token.is_none());
-    service.direct(json!({"policy": {}})).await;
+    service.permit(json!({})).await;
     let settings = service.gateway.agent().settings();
     assert_eq!(settings.variables.get("HIDDEN_ONE"), Some("1"));
 }

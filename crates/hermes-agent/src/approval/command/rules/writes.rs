@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use hermes_protocol::matches_pattern;
+
 use super::Invocation;
-use crate::{
-    approval::{command::shell::Direction, protected},
-    glob,
-};
+use crate::approval::{command::shell::Direction, protected};
 
 /// Programs that use a key without printing it.
 const KEY_USERS: [&str; 14] = [
@@ -164,7 +163,7 @@ fn is_in_secret_store(run: &Invocation<'_>, path: &Path) -> bool {
             let pattern = name.replace(['[', ']'], "?");
             let mut stores = protected::SECRET_STORES.iter();
             return stores.any(|store| {
-                glob::matches(&pattern, store) && protected.is_secret_store(&above.join(store))
+                matches_pattern(&pattern, store) && protected.is_secret_store(&above.join(store))
             });
         }
         above.push(component);
