@@ -38,7 +38,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::approvals::{ApprovalSelector, DecideError, RunDecision};
+pub use self::approvals::DecideError;
 use self::{
     log::{RunLog, RunProgress},
     outcome::RunOutcome,

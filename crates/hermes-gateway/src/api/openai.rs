@@ -10,6 +10,7 @@ use axum::{
 };
 use futures::{Stream, stream};
 use hermes_agent::message::Message;
+use hermes_protocol::{EventEnvelope, RunEvent, RunFailure, TokenUsage};
 use hermes_store::{SessionId, StoreError, epoch_seconds};
 use jiff::Zoned;
 use serde::Deserialize;
@@ -156,7 +157,8 @@ fn model_card() -> Value {
 /// What came of a run that somebody waited for.
 pub(super) struct RunAnswer {
     pub(super) output: String,
-    pub(super) usage: Value,
+    /// None for a job.
+    pub(super) usage: Option<TokenUsage>,
     /// Calls that the client has to make, in the format of chat completions.
     pub(super) client_calls: Vec<Value>,
 }
@@ -197,31 +199,31 @@ impl RunWaiter {
 
     pub(super) async fn next(&mut self) -> Option<Result<RunStep, ApiError>> {
         loop {
-            let event = match self.watcher.next().await {
+            let body = match self.watcher.next().await {
                 Ok(Some(event)) => event.body,
                 Ok(None) => return None,
                 Err(error) => return Some(Err(error.into())),
             };
-            let text = |key: &str| event.get(key).and_then(Value::as_str).unwrap_or_default();
-            match text("event") {
-                "message.delta" => return Some(Ok(RunStep::Text(text("delta").to_owned()))),
-                "run.completed" => {
-                    self.stops_on_drop = false;
+            let event = match EventEnvelope::from_body(body) {
+                Ok(envelope) => envelope.event,
+                Err(error) => return Some(Err(ApiError::internal(error.to_string()))),
+            };
+            self.stops_on_drop &= !event.is_final();
+            match event {
+                RunEvent::MessageDelta { delta, .. } => return Some(Ok(RunStep::Text(delta))),
+                RunEvent::Completed {
+                    output,
+                    usage,
+                    tool_calls,
+                } => {
                     return Some(Ok(RunStep::End(RunAnswer {
-                        output: text("output").to_owned(),
-                        usage: event.get("usage").cloned().unwrap_or_default(),
-                        client_calls: match event.get("tool_calls") {
-                            Some(Value::Array(calls)) => calls.clone(),
-                            _ => Vec::new(),
-                        },
+                        output,
+                        usage,
+                        client_calls: tool_calls,
                     })));
                 }
-                "run.failed" => {
-                    self.stops_on_drop = false;
-                    return Some(Err(run_failure(&event["error"])));
-                }
-                "run.cancelled" => {
-                    self.stops_on_drop = false;
+                RunEvent::Failed { error, .. } => return Some(Err(run_failure(&error))),
+                RunEvent::Cancelled { .. } => {
                     let message = "the run was stopped";
                     return Some(Err(ApiError::conflict("run_cancelled", message)));
                 }
@@ -253,15 +255,14 @@ pub(super) enum RunStep {
     End(RunAnswer),
 }
 
-fn run_failure(error: &Value) -> ApiError {
-    let message = error["message"].as_str().unwrap_or("the run failed");
-    let (status, code) = match error["code"].as_str() {
-        Some("model_error") => (StatusCode::BAD_GATEWAY, "model_error"),
-        Some("no_model") => (StatusCode::SERVICE_UNAVAILABLE, "no_model"),
-        Some("interrupted") => (StatusCode::SERVICE_UNAVAILABLE, "interrupted"),
+fn run_failure(failure: &RunFailure) -> ApiError {
+    let (status, code) = match failure.code.as_str() {
+        "model_error" => (StatusCode::BAD_GATEWAY, "model_error"),
+        "no_model" => (StatusCode::SERVICE_UNAVAILABLE, "no_model"),
+        "interrupted" => (StatusCode::SERVICE_UNAVAILABLE, "interrupted"),
         _ => (StatusCode::INTERNAL_SERVER_ERROR, "run_failed"),
     };
-    ApiError::new(status, "server_error", code, message)
+    ApiError::new(status, "server_error", code, failure.message.clone())
 }
 
 /// What all chunks of one completion share.
@@ -304,7 +305,7 @@ impl CompletionFrame {
                 "logprobs": null,
                 "finish_reason": answer.finish_reason(),
             }],
-            "usage": usage_json(&answer.usage),
+            "usage": usage_json(answer.usage),
         })
     }
 
@@ -376,7 +377,7 @@ impl CompletionStream {
                 let end = self.frame.chunk(&json!({}), Some(answer.finish_reason()));
                 self.ready.push_back(end);
                 if self.with_usage {
-                    let usage = usage_json(&answer.usage);
+                    let usage = usage_json(answer.usage);
                     self.ready.push_back(self.frame.line(&json!([]), usage));
                 }
             }
@@ -389,11 +390,11 @@ impl CompletionStream {
     }
 }
 
-fn usage_json(usage: &Value) -> Value {
-    let number = |key: &str| usage[key].as_u64().unwrap_or_default();
+fn usage_json(usage: Option<TokenUsage>) -> Value {
+    let usage = usage.unwrap_or_default();
     json!({
-        "prompt_tokens": number("input_tokens"),
-        "completion_tokens": number("output_tokens"),
-        "total_tokens": number("total_tokens"),
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
     })
 }

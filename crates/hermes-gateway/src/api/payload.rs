@@ -9,10 +9,11 @@ use axum::{
     response::Response,
 };
 use futures::Stream;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use url::form_urlencoded;
 
 use super::error::ApiError;
+use crate::gateway::ControlMode;
 
 const MAX_BODY_BYTES: usize = 10 * 1024 * 1024;
 
@@ -24,6 +25,18 @@ impl Payload {
             .map_err(|error| ApiError::invalid("invalid_json", format!("the body: {error}")))
     }
 
+    /// Parses a document of the protocol between Hub and agent. A Hub's has no member that is unknown; other clients
+    /// may send some, which are ignored.
+    pub(super) fn parse_document<T: DeserializeOwned>(
+        &self,
+        control_mode: &ControlMode,
+    ) -> Result<T, ApiError> {
+        match control_mode {
+            ControlMode::Hub { .. } => self.parse(),
+            ControlMode::Own => self.parse().map(|OpenDocument { known }| known),
+        }
+    }
+
     /// Parses it; an empty body means defaults.
     pub(super) fn parse_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, ApiError> {
         if self.0.trim_ascii().is_empty() {
@@ -31,6 +44,13 @@ impl Payload {
         }
         self.parse()
     }
+}
+
+/// A document with its known members: flattening passes on no others.
+#[derive(Deserialize)]
+struct OpenDocument<T> {
+    #[serde(flatten)]
+    known: T,
 }
 
 impl<S: Sync> FromRequest<S> for Payload {

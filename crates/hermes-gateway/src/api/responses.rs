@@ -187,12 +187,12 @@ fn text_part(text: &str) -> Value {
 }
 
 fn usage_json(answer: &RunAnswer) -> Value {
-    let number = |key: &str| answer.usage[key].as_u64().unwrap_or_default();
+    let usage = answer.usage.unwrap_or_default();
     json!({
-        "input_tokens": number("input_tokens"),
+        "input_tokens": usage.input_tokens,
         "input_tokens_details": {"cached_tokens": 0},
-        "output_tokens": number("output_tokens"),
+        "output_tokens": usage.output_tokens,
         "output_tokens_details": {"reasoning_tokens": 0},
-        "total_tokens": number("total_tokens"),
+        "total_tokens": usage.total_tokens,
     })
 }

@@ -7,27 +7,17 @@ use axum::{
     response::{IntoResponse as _, Response},
 };
 use futures::stream;
-use hermes_store::runtime::{ApprovalAnswer, Run, RunEvent};
-use serde::Deserialize;
+use hermes_protocol::{ApprovalChoice, ApprovalDecision, PromptInput};
+use hermes_store::{runtime, runtime::Run};
 use serde_json::{Value, json};
 
 use super::{ApiState, error::ApiError, idempotency, openai, openai::MODEL, payload::Payload};
 use crate::{
     api::payload,
-    runs::{ApprovalSelector, RunDecision, RunInput, RunSource, RunWatcher},
+    runs::{RunInput, RunSource, RunWatcher},
 };
 
 const LAST_EVENT_ID: &str = "last-event-id";
-
-#[derive(Deserialize)]
-struct CreateRun {
-    input: Value,
-    instructions: Option<String>,
-    conversation_history: Option<Value>,
-    session_id: Option<String>,
-    previous_response_id: Option<String>,
-    model: Option<String>,
-}
 
 pub(super) async fn create(
     State(api): State<ApiState>,
@@ -35,7 +25,7 @@ pub(super) async fn create(
     body: Payload,
 ) -> Result<Response, ApiError> {
     let key = idempotency::parse_key("/v1/runs", &headers, &body)?;
-    let new: CreateRun = body.parse()?;
+    let new: PromptInput = body.parse_document(api.gateway.control_mode())?;
     let input = new.input.clone();
     let session = match (&new.session_id, &new.previous_response_id) {
         (Some(id), _) => Some(id.clone()),
@@ -137,18 +127,9 @@ fn event_stream(watching: RunWatcher) -> impl futures::Stream<Item = String> + S
     })
 }
 
-fn format_event(event: &RunEvent) -> String {
+fn format_event(event: &runtime::RunEvent) -> String {
     let body = Value::Object(event.body.clone());
     format!("id: {}\ndata: {body}\n\n", event.seq)
-}
-
-#[derive(Deserialize)]
-struct DecisionRequest {
-    choice: String,
-    approval_id: Option<String>,
-    #[serde(default)]
-    all: bool,
-    reason: Option<String>,
 }
 
 pub(super) async fn decide(
@@ -156,36 +137,23 @@ pub(super) async fn decide(
     Path(id): Path<String>,
     body: Payload,
 ) -> Result<Json<Value>, ApiError> {
-    let request: DecisionRequest = body.parse()?;
-    let choice = match request.choice.trim().to_lowercase().as_str() {
-        "once" | "approve" | "allow" => ApprovalAnswer::Once,
-        "session" => ApprovalAnswer::Session,
-        "always" => ApprovalAnswer::Always,
-        "deny" => ApprovalAnswer::Deny,
-        _ => {
-            // An unknown run is reported first.
-            find_run(&api, &id).await?;
-            return Err(ApiError::invalid(
-                "invalid_approval_choice",
-                "`choice` must be one of once, session, always, deny",
-            ));
-        }
-    };
-    let which = match request.approval_id {
-        Some(id) => ApprovalSelector::Id(id),
-        None if request.all => ApprovalSelector::All,
-        None => ApprovalSelector::Oldest,
-    };
-    let decision = RunDecision {
-        choice,
-        which,
-        reason: request.reason,
-    };
+    let words: Value = body.parse()?;
+    if let Some(word) = words["choice"].as_str()
+        && ApprovalChoice::parse(word).is_err()
+    {
+        // An unknown run is reported first.
+        find_run(&api, &id).await?;
+        return Err(ApiError::invalid(
+            "invalid_approval_choice",
+            "`choice` must be one of once, session, always, deny",
+        ));
+    }
+    let decision: ApprovalDecision = body.parse_document(api.gateway.control_mode())?;
     let resolved = api.gateway.runs().decide(&id, &decision).await?;
     Ok(Json(json!({
         "object": "hermes.run.approval_response",
         "run_id": id,
-        "choice": choice.as_str(),
+        "choice": decision.choice.as_str(),
         "resolved": resolved,
     })))
 }

@@ -1,7 +1,8 @@
 //! Decisions about approvals of runs.
 
 use hermes_agent::approval::{SubmitOutcome, SubmittedDecision};
-use hermes_store::{StoreError, runtime::ApprovalAnswer};
+use hermes_protocol::{ApprovalChoice, ApprovalDecision, ApprovalOutcome, RunEvent};
+use hermes_store::{StoreError, runtime, runtime::ApprovalAnswer};
 
 use super::Runs;
 
@@ -9,21 +10,6 @@ use super::Runs;
 const ANSWERED_BY: &str = "api";
 /// Longest reason for the agent, in characters.
 const MAX_REASON_CHARS: usize = 280;
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApprovalSelector {
-    Oldest,
-    All,
-    Id(String),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RunDecision {
-    pub choice: ApprovalAnswer,
-    pub which: ApprovalSelector,
-    /// For the agent.
-    pub reason: Option<String>,
-}
 
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
@@ -41,17 +27,21 @@ pub enum DecideError {
 
 impl Runs {
     /// Decides pending approvals of a run. The first answer counts. Returns how many were decided.
-    pub async fn decide(&self, run: &str, decision: &RunDecision) -> Result<usize, DecideError> {
+    pub async fn decide(
+        &self,
+        run: &str,
+        decision: &ApprovalDecision,
+    ) -> Result<usize, DecideError> {
         let store = &self.inner.parts.store;
         let found = store.run(run).await?.ok_or(DecideError::NotFound)?;
         if found.status.is_final() {
             return Err(DecideError::NotActive);
         }
         let mut open = store.open_approvals_of_run(run).await?;
-        match &decision.which {
-            ApprovalSelector::All => {}
-            ApprovalSelector::Oldest => open.truncate(1),
-            ApprovalSelector::Id(id) => open.retain(|question| question.id == *id),
+        match &decision.approval_id {
+            Some(id) => open.retain(|question| question.id == *id),
+            None if decision.all => {}
+            None => open.truncate(1),
         }
         let reason = decision
             .reason
@@ -60,7 +50,7 @@ impl Runs {
         let mut decided = 0;
         for question in open {
             let given = SubmittedDecision {
-                answer: decision.choice,
+                answer: stored_answer(decision.choice),
                 by: ANSWERED_BY.to_owned(),
                 reason: reason.clone(),
             };
@@ -74,5 +64,36 @@ impl Runs {
             return Err(DecideError::NotPending);
         }
         Ok(decided)
+    }
+}
+
+fn stored_answer(choice: ApprovalChoice) -> ApprovalAnswer {
+    match choice {
+        ApprovalChoice::Once => ApprovalAnswer::Once,
+        ApprovalChoice::Session => ApprovalAnswer::Session,
+        ApprovalChoice::Always => ApprovalAnswer::Always,
+        ApprovalChoice::Deny => ApprovalAnswer::Deny,
+    }
+}
+
+/// The event that tells how an approval ended. One that nobody answered counts as denied.
+pub(super) fn responded_event(id: &str, outcome: runtime::ApprovalOutcome) -> RunEvent {
+    let (choice, outcome) = match outcome {
+        runtime::ApprovalOutcome::Answered(answer) => {
+            let choice = match answer {
+                ApprovalAnswer::Once => ApprovalChoice::Once,
+                ApprovalAnswer::Session => ApprovalChoice::Session,
+                ApprovalAnswer::Always => ApprovalChoice::Always,
+                ApprovalAnswer::Deny => ApprovalChoice::Deny,
+            };
+            (choice, choice.into())
+        }
+        runtime::ApprovalOutcome::Expired => (ApprovalChoice::Deny, ApprovalOutcome::Expired),
+        runtime::ApprovalOutcome::Cancelled => (ApprovalChoice::Deny, ApprovalOutcome::Cancelled),
+    };
+    RunEvent::ApprovalResponded {
+        approval_id: id.to_owned(),
+        choice,
+        outcome,
     }
 }

@@ -1,4 +1,4 @@
-//! Converts the events of a turn to events of its run.
+//! Records what happens in a turn as events of its run.
 
 use hermes_agent::{
     conversation::TurnDisplay,
@@ -7,7 +7,8 @@ use hermes_agent::{
     turn::{Activity, TurnEvent},
 };
 use hermes_config::Redactor;
-use serde_json::{Value, json};
+use hermes_protocol::RunEvent;
+use serde_json::Value;
 
 use super::log::RunLog;
 
@@ -41,7 +42,7 @@ impl LogDisplay {
         let thoughts = std::mem::take(&mut self.reasoning);
         if !thoughts.trim().is_empty() {
             self.log
-                .event("reasoning.available", json!({"text": thoughts}));
+                .record(RunEvent::ReasoningAvailable { text: thoughts });
         }
     }
 
@@ -69,20 +70,22 @@ impl TurnDisplay for LogDisplay {
         }
         self.flush_reasoning();
         match event {
-            TurnEvent::Model(ModelEvent::TextDelta(text)) => self.log.text(text),
-            TurnEvent::CallStarted(call) => self.log.event(
-                "tool.started",
-                json!({"tool": call.name, "call_id": call.id, "preview": self.preview(&call)}),
-            ),
-            TurnEvent::CallEnded { call, output, took } => self.log.event(
-                "tool.completed",
-                json!({
-                    "tool": call.name,
-                    "call_id": call.id,
-                    "duration": took.as_secs_f64(),
-                    "error": output.is_error,
-                }),
-            ),
+            TurnEvent::Model(ModelEvent::TextDelta(text)) => {
+                self.log.record(RunEvent::delta(text));
+            }
+            TurnEvent::CallStarted(call) => self.log.record(RunEvent::ToolStarted {
+                preview: self.preview(&call),
+                tool: call.name,
+                call_id: call.id,
+            }),
+            TurnEvent::CallEnded { call, output, took } => {
+                self.log.record(RunEvent::ToolCompleted {
+                    tool: call.name,
+                    call_id: call.id,
+                    duration: took.as_secs_f64(),
+                    error: output.is_error,
+                });
+            }
             _ => {}
         }
     }

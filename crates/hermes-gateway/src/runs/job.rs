@@ -7,8 +7,8 @@ use hermes_agent::{
     cron::ClaimedRun,
     turn::{Activity, TurnEvent},
 };
+use hermes_protocol::RunEvent;
 use hermes_store::SessionId;
-use serde_json::json;
 
 use super::{LiveRun, RunsInner, display::LogDisplay, log::RunLog, outcome::RunOutcome};
 use crate::runs::turn::wait_for_max_run_time;
@@ -25,7 +25,7 @@ impl RunsInner {
             turn = self.turn_slots.acquire() => Some(turn),
             () = live.stop.cancelled() => None,
         };
-        log.started(None);
+        log.record(RunEvent::Started { session_id: None });
         let parts = &self.parts;
         let settings = parts.agent.settings();
         let display = Mutex::new(LogDisplay::new(
@@ -59,7 +59,7 @@ impl RunsInner {
             (None, Some(error)) => self.redact_outcome(RunOutcome::failed("job_failed", error)),
             (None, None) => RunOutcome::Completed {
                 output: ran.text,
-                usage: json!(null),
+                usage: None,
                 client_calls: Vec::new(),
             },
         };

@@ -1,7 +1,8 @@
 //! The event log of a run: written to the store, and from there read by watchers, stored events first, then live ones.
 //!
-//! A turn must not wait for a disk, so it passes events to a [`EventWriter`], which stores them in order and then announces
-//! them. Text deltas in quick succession are joined to one event.
+//! Events of a run are made here, once: what is stored is what watchers, a Hub among them, receive. A turn must not wait
+//! for a disk, so it passes events to an [`EventWriter`], which stores them in order and then announces them. Text deltas
+//! in quick succession are joined to one event.
 
 use std::{
     collections::VecDeque,
@@ -12,11 +13,11 @@ use std::{
     time::Duration,
 };
 
+use hermes_protocol::{EventEnvelope, RunEvent};
 use hermes_store::{
-    StoreError, epoch_seconds,
-    runtime::{RunEvent, RunStatus, RuntimeStore},
+    StoreError, epoch_seconds, runtime,
+    runtime::{RunStatus, RuntimeStore},
 };
-use serde_json::{Map, Value, json};
 use tokio::{
     sync::{mpsc, watch},
     time::Instant,
@@ -32,9 +33,17 @@ pub(super) struct RunProgress {
 }
 
 enum LogEntry {
-    Text(String),
-    Event(Map<String, Value>, Option<RunStatus>),
+    Event(EventEnvelope, Option<RunStatus>),
     End,
+}
+
+impl LogEntry {
+    fn is_text(&self) -> bool {
+        let Self::Event(envelope, _) = self else {
+            return false;
+        };
+        matches!(envelope.event, RunEvent::MessageDelta { .. })
+    }
 }
 
 /// The sending side. Clones write to the same run.
@@ -76,44 +85,35 @@ pub(super) fn new_log(
     (log, writer)
 }
 
-pub(super) fn event_body(run: &str, name: &str, members: Value) -> Map<String, Value> {
-    let mut event = Map::new();
-    event.insert("event".into(), name.into());
-    event.insert("run_id".into(), run.into());
-    event.insert("timestamp".into(), json!(epoch_seconds()));
-    if let Value::Object(members) = members {
-        event.extend(members);
+/// An event that happens now.
+pub(super) fn new_event(run: &str, event: RunEvent) -> EventEnvelope {
+    EventEnvelope {
+        run_id: run.to_owned(),
+        timestamp: epoch_seconds(),
+        event,
     }
-    event
 }
 
 impl RunLog {
-    pub(super) fn text(&self, text: String) {
-        self.push(LogEntry::Text(text));
+    pub(super) fn record(&self, event: RunEvent) {
+        let status = self.status_after(&event);
+        self.push(LogEntry::Event(new_event(&self.run, event), status));
     }
 
-    pub(super) fn event(&self, name: &str, members: Value) {
-        self.push(LogEntry::Event(event_body(&self.run, name, members), None));
-    }
-
-    pub(super) fn started(&self, session: Option<&str>) {
-        let event = event_body(&self.run, "run.started", json!({"session_id": session}));
-        self.push(LogEntry::Event(event, Some(RunStatus::Running)));
-    }
-
-    pub(super) fn approval_requested(&self, members: Value) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let event = event_body(&self.run, "approval.request", members);
-        self.push(LogEntry::Event(event, Some(RunStatus::WaitingForApproval)));
-    }
-
-    pub(super) fn approval_decided(&self, members: Value) {
-        let is_last = self.waiting.fetch_sub(1, Ordering::Relaxed) == 1;
-        let event = event_body(&self.run, "approval.responded", members);
-        self.push(LogEntry::Event(
-            event,
-            is_last.then_some(RunStatus::Running),
-        ));
+    /// The status of the run after an event, if the event changes it.
+    fn status_after(&self, event: &RunEvent) -> Option<RunStatus> {
+        match event {
+            RunEvent::Started { .. } => Some(RunStatus::Running),
+            RunEvent::ApprovalRequest { .. } => {
+                self.waiting.fetch_add(1, Ordering::Relaxed);
+                Some(RunStatus::WaitingForApproval)
+            }
+            RunEvent::ApprovalResponded { .. } => {
+                let is_last = self.waiting.fetch_sub(1, Ordering::Relaxed) == 1;
+                is_last.then_some(RunStatus::Running)
+            }
+            _ => None,
+        }
     }
 
     pub(super) fn end(&self) {
@@ -135,7 +135,7 @@ impl EventWriter {
             let Some(first) = self.entries.recv().await else {
                 break;
             };
-            let mut joining = matches!(first, LogEntry::Text(_));
+            let mut joining = first.is_text();
             let deadline = Instant::now() + TEXT_JOIN_WINDOW;
             is_open = batch.add(first);
             while is_open {
@@ -148,7 +148,7 @@ impl EventWriter {
                     self.entries.try_recv().ok()
                 };
                 let Some(next) = next else { break };
-                joining &= matches!(next, LogEntry::Text(_));
+                joining &= next.is_text();
                 is_open = batch.add(next);
             }
             self.store(batch).await?;
@@ -157,16 +157,7 @@ impl EventWriter {
     }
 
     async fn store(&self, batch: EventBatch) -> Result<(), StoreError> {
-        let events: Vec<_> = batch
-            .events
-            .into_iter()
-            .map(|piece| match piece {
-                EventPiece::Text(text) => {
-                    event_body(&self.run, "message.delta", json!({"delta": text}))
-                }
-                EventPiece::Event(event) => event,
-            })
-            .collect();
+        let events: Vec<_> = batch.events.iter().map(EventEnvelope::to_body).collect();
         if events.is_empty() {
             return Ok(());
         }
@@ -182,25 +173,24 @@ impl EventWriter {
 /// What is stored at once.
 #[derive(Default)]
 struct EventBatch {
-    events: Vec<EventPiece>,
+    events: Vec<EventEnvelope>,
     status: Option<RunStatus>,
 }
 
-enum EventPiece {
-    Text(String),
-    Event(Map<String, Value>),
-}
-
 impl EventBatch {
+    /// Adds an entry, joining text to the text before it. Returns whether more may follow.
     fn add(&mut self, entry: LogEntry) -> bool {
-        match (entry, self.events.last_mut()) {
-            (LogEntry::Text(text), Some(EventPiece::Text(before))) => before.push_str(&text),
-            (LogEntry::Text(text), _) => self.events.push(EventPiece::Text(text)),
-            (LogEntry::Event(event, status), _) => {
-                self.events.push(EventPiece::Event(event));
-                self.status = status.or(self.status);
-            }
-            (LogEntry::End, _) => return false,
+        let LogEntry::Event(envelope, status) = entry else {
+            return false;
+        };
+        self.status = status.or(self.status);
+        let before = self.events.last_mut().map(|before| &mut before.event);
+        match (before, &envelope.event) {
+            (
+                Some(RunEvent::MessageDelta { delta: before, .. }),
+                RunEvent::MessageDelta { delta, .. },
+            ) => before.push_str(delta),
+            _ => self.events.push(envelope),
         }
         true
     }
@@ -216,7 +206,7 @@ pub struct RunWatcher {
     after: i64,
     /// None if the run ended before.
     progress: Option<watch::Receiver<RunProgress>>,
-    buffered: VecDeque<RunEvent>,
+    buffered: VecDeque<runtime::RunEvent>,
 }
 
 impl RunWatcher {
@@ -236,7 +226,7 @@ impl RunWatcher {
     }
 
     /// The next event, or `None` when the run is over. May be dropped and called again.
-    pub async fn next(&mut self) -> Result<Option<RunEvent>, StoreError> {
+    pub async fn next(&mut self) -> Result<Option<runtime::RunEvent>, StoreError> {
         loop {
             if let Some(event) = self.buffered.pop_front() {
                 self.after = event.seq;

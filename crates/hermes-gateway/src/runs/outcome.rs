@@ -7,36 +7,35 @@ use hermes_agent::{
     message::ToolCall,
     turn::TurnError,
 };
+use hermes_protocol::{RunEvent, RunFailure, TokenUsage};
 use hermes_store::{
     SessionId,
     runtime::{RunEnd, RunStatus},
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::{LiveRun, log};
 
 pub(super) enum RunOutcome {
     Completed {
         output: String,
-        usage: Value,
+        /// None for a job.
+        usage: Option<TokenUsage>,
         /// Calls that the client has to make.
         client_calls: Vec<ToolCall>,
     },
-    Failed {
-        code: &'static str,
-        message: String,
-    },
+    Failed(RunFailure),
     /// It was stopped before it was complete.
     Interrupted,
     Cancelled,
 }
 
 impl RunOutcome {
-    pub(super) fn failed(code: &'static str, message: impl Into<String>) -> Self {
-        Self::Failed {
-            code,
+    pub(super) fn failed(code: &str, message: impl Into<String>) -> Self {
+        Self::Failed(RunFailure {
+            code: code.to_owned(),
             message: message.into(),
-        }
+        })
     }
 
     /// The outcome of a conversation error, with advice for the operator if there is a tenant.
@@ -60,8 +59,8 @@ impl RunOutcome {
     pub(super) fn with_stop_cause(self, live: &LiveRun, is_closing: bool) -> Self {
         let was_told = live.is_stopped.load(Ordering::Acquire);
         match self {
-            Self::Interrupted | Self::Failed { .. } if was_told => Self::Cancelled,
-            Self::Interrupted | Self::Failed { .. } if is_closing => Self::failed(
+            Self::Interrupted | Self::Failed(_) if was_told => Self::Cancelled,
+            Self::Interrupted | Self::Failed(_) if is_closing => Self::failed(
                 "interrupted",
                 "the gateway was stopped before the run ended",
             ),
@@ -70,48 +69,51 @@ impl RunOutcome {
         }
     }
 
+    /// The last event of the run, and what is stored with it.
     pub(super) fn into_run_end(self, run: &str, session: Option<SessionId>) -> RunEnd {
+        let event = match self {
+            Self::Completed {
+                output,
+                usage,
+                client_calls,
+            } => RunEvent::Completed {
+                output,
+                usage,
+                tool_calls: client_calls.iter().map(|call| json!(call)).collect(),
+            },
+            Self::Failed(failure) => RunEvent::failed(failure),
+            Self::Interrupted | Self::Cancelled => RunEvent::cancelled(),
+        };
         let mut end = RunEnd {
             status: RunStatus::Cancelled,
             session,
             output: None,
             usage: None,
             error: None,
-            event: log::event_body(run, "run.cancelled", Value::Null),
+            event: log::new_event(run, event.clone()).to_body(),
         };
-        match self {
-            Self::Completed {
-                output,
-                usage,
-                client_calls,
-            } => {
-                let mut members = json!({"output": output, "usage": usage});
-                if !client_calls.is_empty() {
-                    members["tool_calls"] = json!(client_calls);
-                }
+        match event {
+            RunEvent::Completed { output, usage, .. } => {
                 end.status = RunStatus::Completed;
-                end.event = log::event_body(run, "run.completed", members);
                 end.output = Some(output);
-                end.usage = Some(usage);
+                end.usage = usage.map(|usage| json!(usage));
             }
-            Self::Failed { code, message } => {
-                let error = json!({"code": code, "message": message});
+            RunEvent::Failed { error, .. } => {
                 end.status = RunStatus::Failed;
-                end.event = log::event_body(run, "run.failed", json!({"error": error}));
-                end.error = Some(error);
+                end.error = Some(json!(error));
             }
-            Self::Interrupted | Self::Cancelled => {}
+            _ => {}
         }
         end
     }
 }
 
-/// The usage of a turn, as JSON for clients.
-pub(super) fn usage_json(turn_usage: &TurnUsage) -> Value {
+/// The tokens of a turn.
+pub(super) fn token_usage(turn_usage: &TurnUsage) -> TokenUsage {
     let usage = turn_usage.tokens;
-    json!({
-        "input_tokens": usage.prompt_tokens(),
-        "output_tokens": usage.output_tokens,
-        "total_tokens": usage.total_tokens(),
-    })
+    TokenUsage {
+        input_tokens: usage.prompt_tokens(),
+        output_tokens: usage.output_tokens,
+        total_tokens: usage.total_tokens(),
+    }
 }

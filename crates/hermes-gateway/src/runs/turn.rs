@@ -15,11 +15,11 @@ use hermes_agent::{
     turn::{Activity, ClientTools, TurnEnd},
 };
 use hermes_mcp::server_request;
-use hermes_store::{NewSession, SessionId, runtime::ApprovalOutcome as Closed};
-use serde_json::json;
+use hermes_protocol::{ApprovalChoice, RunEvent};
+use hermes_store::{NewSession, SessionId};
 
 use super::{
-    LiveRun, RunsInner,
+    LiveRun, RunsInner, approvals,
     display::LogDisplay,
     log::RunLog,
     outcome::{self, RunOutcome},
@@ -79,7 +79,9 @@ impl RunsInner {
             () = live.stop.cancelled() => return RunOutcome::Interrupted,
             place = place => place,
         };
-        log.started(Some(say.session.as_str()));
+        log.record(RunEvent::Started {
+            session_id: Some(say.session.to_string()),
+        });
         let published = Arc::new(self.published_approver(&live.id, log));
         let setup = self.conversation_setup(&say, published.clone());
         let agent = &self.parts.agent;
@@ -129,7 +131,7 @@ impl RunsInner {
             Err(failure) => failure,
             Ok(Ok(answer)) if answer.end == TurnEnd::Interrupted => RunOutcome::Interrupted,
             Ok(Ok(answer)) => RunOutcome::Completed {
-                usage: outcome::usage_json(&answer.usage),
+                usage: Some(outcome::token_usage(&answer.usage)),
                 output: answer.text,
                 client_calls: answer.client_calls,
             },
@@ -164,9 +166,10 @@ impl RunsInner {
     /// Redacts credentials in the message of a failure.
     pub(super) fn redact_outcome(&self, outcome: RunOutcome) -> RunOutcome {
         match outcome {
-            RunOutcome::Failed { code, message } => {
+            RunOutcome::Failed(mut failure) => {
                 let redactor = self.parts.agent.redactor();
-                RunOutcome::failed(code, redactor.redact(&message).into_owned())
+                failure.message = redactor.redact(&failure.message).into_owned();
+                RunOutcome::Failed(failure)
             }
             other => other,
         }
@@ -180,23 +183,19 @@ impl RunsInner {
             .in_run(run)
             .on_change(move |change| match change {
                 ApprovalChange::Opened(question) => {
-                    let mut choices = vec!["once", "session", "always", "deny"];
-                    choices.retain(|choice| *choice != "always" || question.allow_permanent);
-                    log.approval_requested(json!({
-                        "approval_id": question.id,
-                        "command": question.command,
-                        "description": question.description,
-                        "choices": choices,
-                    }));
+                    let mut choices = ApprovalChoice::ALL.to_vec();
+                    choices.retain(|choice| {
+                        *choice != ApprovalChoice::Always || question.allow_permanent
+                    });
+                    log.record(RunEvent::ApprovalRequest {
+                        approval_id: question.id.clone(),
+                        command: question.command.clone(),
+                        description: question.description.clone(),
+                        choices,
+                    });
                 }
                 ApprovalChange::Closed { id, outcome } => {
-                    let choice = match outcome {
-                        Closed::Answered(answer) => answer.as_str(),
-                        Closed::Expired | Closed::Cancelled => "deny",
-                    };
-                    log.approval_decided(json!({
-                        "approval_id": id, "choice": choice, "outcome": outcome.as_str(),
-                    }));
+                    log.record(approvals::responded_event(id, outcome));
                 }
             })
     }
@@ -288,4 +287,22 @@ async fn open_conversation(
     }
     let row = NewSession::new(id, PLATFORM);
     Ok(Conversation::new(agent.clone(), row, setup).with_history(say.history.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_that_takes_longer_than_the_policy_allows_is_stopped_then_and_not_before() {
+        let begun = tokio::time::Instant::now();
+        let RunOutcome::Failed(failure) =
+            wait_until_overdue(&Activity::default(), None, Some(Duration::from_mins(5))).await
+        else {
+            panic!("it did not fail");
+        };
+        assert_eq!(begun.elapsed().as_secs(), 300);
+        assert_eq!(failure.code, "too_long");
+        assert!(failure.message.contains("5 minutes"), "{}", failure.message);
+    }
 }
