@@ -73,7 +73,7 @@ impl ActiveRun<'_> {
             coalescer: TextCoalescer::default(),
             approval_timeout: Duration::from_secs(approval_timeout.get()),
         };
-        let deadline = Instant::now() + self.time_left(spec);
+        let deadline = Instant::now() + self.time_left(spec).await;
         let mut told_to_stop: Option<Instant> = None;
         loop {
             match self

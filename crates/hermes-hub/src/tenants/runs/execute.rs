@@ -316,12 +316,17 @@ impl ActiveRun<'_> {
         Ok(())
     }
 
-    pub(super) fn time_left(&self, spec: &AgentSpec) -> Duration {
+    pub(super) async fn time_left(&self, spec: &AgentSpec) -> Duration {
+        // The policy may have changed a moment ago, and the agent works with what it was told last.
+        let current = self.runs.agents.tenant_lookup().agent_spec(&self.tenant);
+        let max_run_duration = current
+            .await
+            .map_or(spec.max_run_duration, |spec| spec.max_run_duration);
         let limit = self
             .record
             .timeout_seconds
-            .map_or(spec.max_run_duration, Duration::from_secs)
-            .min(spec.max_run_duration);
+            .map_or(max_run_duration, Duration::from_secs)
+            .min(max_run_duration);
         let begun = self.record.started_at.unwrap_or(self.record.run.created_at);
         let end = begun.after(limit);
         let left = end.millis() - crate::api_types::Time::now().millis();

@@ -254,3 +254,17 @@ async fn a_run_that_somebody_stops_needs_no_reason() {
     let run = world.finished_run(&tenant, &run).await;
     assert_eq!((run.status, run.error), (RunStatus::Cancelled, None));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_shorter_limit_holds_for_the_next_run_before_the_agent_hears_of_it() {
+    let world = AgentHarness::new().await;
+    let tenant = world.tenant("a").await;
+    world.agents.wake(&tenant).await.unwrap();
+    world
+        .tenancy
+        .change(|rules| rules.longest_run = Duration::from_millis(300));
+    let run = world.run(&tenant, "wait").await.run_id;
+    let ended = world.finished_run(&tenant, &run).await;
+    assert_eq!(ended.status, RunStatus::Failed);
+    assert_eq!(ended.error.unwrap().code, "timeout");
+}
