@@ -14,6 +14,7 @@ use hermes_agent::{
     },
 };
 use hermes_config::{Redactor, Settings};
+use hermes_gateway::gateway::SettingsCallback;
 use hermes_mcp::{Host, ServerRequestHandler, server_request::ConversationId};
 
 use crate::context::Context;
@@ -130,6 +131,12 @@ impl ServerRequests {
     pub(crate) fn apply_settings(&self, settings: &Settings) {
         self.models.use_settings(settings);
         self.handler.use_redactor(redactor(settings));
+    }
+
+    /// Applies the settings of a gateway, whenever it takes up others.
+    pub(crate) fn settings_callback(self: &Arc<Self>) -> SettingsCallback {
+        let this = self.clone();
+        Box::new(move |settings| this.apply_settings(settings))
     }
 
     /// The model of the conversation, for servers that ask for one.

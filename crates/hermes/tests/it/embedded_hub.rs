@@ -30,12 +30,10 @@ use hermes::embedded_hub::runtime::{
 };
 use hermes_hub::{
     RunId, TenantId,
-    tenants::runtime::{
-        AgentEvent, AgentLaunch, Directives, ProcessStatus, ResourceLimits, RunInput, Runtime,
-    },
+    tenants::runtime::{AgentEvent, AgentLaunch, ProcessStatus, ResourceLimits, RunInput, Runtime},
 };
+use hermes_protocol::{Directives, Policy, PromptInput};
 use hermes_testkit::model::{ModelScript, ModelServer};
-use serde_json::json;
 use tempfile::TempDir;
 
 /// A directory that every user can enter, and in it the data of a Hub.
@@ -118,11 +116,7 @@ fn launch(id: &TenantId, home: &Path, memory_bytes: u64) -> AgentLaunch {
             pids: 256,
             cpu: 1.0,
         },
-        directives: Directives {
-            policy: json!({}),
-            approval_timeout_seconds: 900,
-            ..Directives::default()
-        },
+        directives: Directives::new(Policy::unrestricted()),
     }
 }
 
@@ -149,12 +143,10 @@ pub(crate) async fn run(
     tenant: &TenantId,
     input: &str,
 ) -> Vec<AgentEvent> {
-    let run_input = RunInput::Prompt {
+    let run_input = RunInput::Prompt(PromptInput {
         input: input.into(),
-        instructions: None,
-        session_id: None,
-        conversation_history: None,
-    };
+        ..PromptInput::default()
+    });
     let id = RunId::random().unwrap();
     let run = runtime.run(tenant, &id, 1, &run_input).await.unwrap();
     let events = runtime.events(tenant, &run, 0).await.unwrap();

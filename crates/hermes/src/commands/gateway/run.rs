@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use hermes_agent::{
     conversation::{Agent, AgentParts},
-    policy::{AgentPolicy, PolicyHandle},
+    policy::PolicyHandle,
     tools::{files::teams::Teams, terminal::CommandBounds},
 };
 use hermes_config::Settings;
@@ -102,8 +102,7 @@ async fn run_until_stopped(
         inherited.listener,
     );
     let drain = settings.agent.restart_drain_timeout;
-    let policy = PolicyHandle::default();
-    policy.set(inherited.directives);
+    let policy = PolicyHandle::new(inherited.policy);
     let answers = Arc::new(ServerRequests::for_gateway(
         context,
         &settings,
@@ -119,6 +118,7 @@ async fn run_until_stopped(
         control_mode: inherited.direction,
         directory,
         elicitation: answers.people(),
+        on_settings: Some(answers.settings_callback()),
     })
     .await?;
 
@@ -128,10 +128,9 @@ async fn run_until_stopped(
     serve_control_requests(&mut tasks, &gateway, &stop);
     spawn_ticker(&mut tasks, &gateway, &stop);
     tasks.spawn({
-        let (gateway, answers) = (gateway.clone(), answers.clone());
-        let stop = stop.clone();
+        let (gateway, stop) = (gateway.clone(), stop.clone());
         async move {
-            let following = Box::pin(follow_config(&gateway, &answers, watch));
+            let following = Box::pin(follow_config(&gateway, watch));
             let _ = stop.run_until_cancelled(following).await;
         }
     });
@@ -202,9 +201,10 @@ fn gateway_settings(context: &Context, inherited: &HubHandover) -> Result<Settin
     match inherited.direction {
         ControlMode::Own => context.settings(),
         ControlMode::Hub { .. } => {
-            let policy = AgentPolicy::new(&inherited.directives);
-            let given = &inherited.variables;
-            Ok(gateway::load_settings(&context.home, given, &policy)?)
+            let HubHandover {
+                variables, policy, ..
+            } = inherited;
+            Ok(gateway::load_settings(&context.home, variables, policy)?)
         }
     }
 }
@@ -317,11 +317,7 @@ fn spawn_ticker(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &CancellationT
 }
 
 /// Applies changes of the file for as long as it is polled.
-pub(super) async fn follow_config(
-    gateway: &Gateway,
-    answers: &Arc<ServerRequests>,
-    mut watch: ConfigWatch,
-) {
+async fn follow_config(gateway: &Gateway, mut watch: ConfigWatch) {
     loop {
         watch.wait_for_change().await;
         let settings = match gateway.load_settings() {
@@ -338,7 +334,6 @@ pub(super) async fn follow_config(
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
-        answers.apply_settings(&settings);
         match gateway.reload(settings).await {
             Some(report) if !report.is_noop() => tracing::info!(?report, "configuration reloaded"),
             _ => {

@@ -9,6 +9,7 @@ use hermes_config::{
 };
 use hermes_gateway::gateway::Gateway;
 use hermes_mcp::{ConfigWatch, Host, ReloadReport};
+use hermes_protocol::Feature;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
@@ -209,7 +210,7 @@ impl UpConfiguration {
         let mut changes = users.host.subscribe_changes();
         while changes.changed().await.is_ok() {
             let agent = users.gateway.as_ref().map(Gateway::agent);
-            let is_forbidden = agent.is_some_and(|agent| !agent.policy().has_feature("mcp"));
+            let is_forbidden = agent.is_some_and(|agent| !agent.policy().has_feature(Feature::Mcp));
             if is_forbidden || !users.host.status().is_empty() {
                 continue;
             }
@@ -224,10 +225,12 @@ impl UpConfiguration {
 
 /// Lets everybody work with other settings. A gateway leaves out what the Hub's policy forbids.
 async fn apply_settings(users: &SettingsConsumers, settings: Settings) -> ReloadReport {
-    users.server_requests.apply_settings(&settings);
     match &users.gateway {
         Some(gateway) => gateway.reload(settings).await.unwrap_or_default(),
-        None => users.host.reload(&settings).await,
+        None => {
+            users.server_requests.apply_settings(&settings);
+            users.host.reload(&settings).await
+        }
     }
 }
 

@@ -99,6 +99,7 @@ impl OwnHome {
             },
             directory,
             elicitation: answers.people(),
+            on_settings: Some(answers.settings_callback()),
         })
         .await?;
         let data_dir = &prepared.settings.data_dir;
@@ -162,6 +163,7 @@ impl OwnHome {
             control_mode: ControlMode::Own,
             directory: working_directory(context),
             elicitation: answers.people(),
+            on_settings: Some(answers.settings_callback()),
         })
         .await?;
         let stop = CancellationToken::new();

@@ -7,10 +7,12 @@ use hermes_config::Secret;
 use hermes_hub::{
     RunId,
     api_types::ids::AgentRunId,
-    tenants::runtime::{AgentEvent, ApprovalDecision, Directives, RunInput, RuntimeError},
+    tenants::runtime::{AgentEvent, RunInput, RuntimeError},
 };
+use hermes_protocol::{ApprovalDecision, Directives};
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::json;
 
 use super::event_stream;
 
@@ -98,37 +100,21 @@ impl AgentApi {
             1 => run.to_string(),
             _ => format!("{run}-{attempt}"),
         };
-        let (path, body) = match run_input {
-            RunInput::Prompt {
-                input,
-                instructions,
-                session_id,
-                conversation_history,
-            } => {
-                let mut body = Map::from_iter([("input".to_owned(), input.clone())]);
-                let mut add = |name: &str, value: Option<Value>| {
-                    if let Some(value) = value {
-                        body.insert(name.to_owned(), value);
-                    }
-                };
-                add("instructions", instructions.clone().map(Value::from));
-                add("session_id", session_id.clone().map(Value::from));
-                add("conversation_history", conversation_history.clone());
-                ("/v1/runs".to_owned(), Value::Object(body))
-            }
-            RunInput::Job(job) => (format!("/api/jobs/{job}/run"), json!({})),
+        let request = match run_input {
+            RunInput::Prompt(prompt) => self.request(Method::POST, "/v1/runs").json(prompt),
+            RunInput::Job(job) => self
+                .request(Method::POST, &format!("/api/jobs/{job}/run"))
+                .json(&json!({})),
         };
-        let request = self
-            .request(Method::POST, &path)
+        let request = request
             .header("Idempotency-Key", key)
-            .json(&body)
             .timeout(REQUEST_TIMEOUT);
-        let answer = read_reply(send(request).await?).await?;
-        match answer.get("run_id").and_then(Value::as_str) {
-            Some(id) if is_run_id(id) => Ok(AgentRunId(id.to_owned())),
-            _ => Err(RuntimeError::Unsupported(
-                "it started a run without telling its id".into(),
-            )),
+        let started: StartedRun = read_reply(send(request).await?).await?;
+        if is_run_id(&started.run_id) {
+            Ok(AgentRunId(started.run_id))
+        } else {
+            let message = "it started a run with an id that cannot be used";
+            Err(RuntimeError::Unsupported(message.into()))
         }
     }
 
@@ -169,6 +155,23 @@ impl AgentApi {
     }
 }
 
+/// The reply to the start of a run.
+#[derive(Deserialize)]
+struct StartedRun {
+    run_id: String,
+}
+
+/// The reply to a request that was not carried out.
+#[derive(Deserialize)]
+struct ErrorReply {
+    error: ErrorBody,
+}
+
+#[derive(Deserialize)]
+struct ErrorBody {
+    message: String,
+}
+
 /// An id that becomes part of a path must not lead elsewhere, even if the agent made it.
 fn is_run_id(id: &str) -> bool {
     (1..=128).contains(&id.len())
@@ -186,12 +189,11 @@ async fn send(request: RequestBuilder) -> Result<Response, RuntimeError> {
     if status.is_success() {
         return Ok(response);
     }
-    let answer = read_reply(response).await.unwrap_or_default();
-    let message = answer
-        .pointer("/error/message")
-        .and_then(Value::as_str)
-        .unwrap_or("it gave no reason")
-        .to_owned();
+    let reply: Result<ErrorReply, _> = read_reply(response).await;
+    let message = reply.map_or_else(
+        |_| "it gave no reason".to_owned(),
+        |reply| reply.error.message,
+    );
     Err(match status {
         StatusCode::NOT_FOUND => RuntimeError::Unknown(message),
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {
@@ -202,7 +204,7 @@ async fn send(request: RequestBuilder) -> Result<Response, RuntimeError> {
     })
 }
 
-async fn read_reply(mut response: Response) -> Result<Value, RuntimeError> {
+async fn read_reply<T: DeserializeOwned>(mut response: Response) -> Result<T, RuntimeError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response
         .chunk()

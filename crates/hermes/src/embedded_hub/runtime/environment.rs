@@ -111,10 +111,8 @@ pub(super) fn is_readable(path: &Path, read_paths: &[PathBuf]) -> bool {
 #[cfg(test)]
 mod tests {
     use hermes_config::Secret;
-    use hermes_hub::{
-        TenantId,
-        tenants::runtime::{Directives, ResourceLimits},
-    };
+    use hermes_hub::{TenantId, tenants::runtime::ResourceLimits};
+    use hermes_protocol::{Directives, Policy};
 
     use super::*;
 
@@ -134,7 +132,7 @@ mod tests {
                 pids: 1,
                 cpu: 1.0,
             },
-            directives: Directives::default(),
+            directives: Directives::new(Policy::closed()),
         }
     }
 

@@ -1,14 +1,17 @@
 //! A run's events as they come from an agent: Server-Sent Events with a number and a JSON object each.
 //!
 //! The agent is the tenant's, so what it sends is bounded: an event that does not end costs it the connection, not the
-//! Hub its memory.
+//! Hub its memory. What cannot be read is the end of the stream: whoever follows the run decides what becomes of it.
 
 use futures::{Stream, StreamExt, stream::BoxStream};
 use hermes_hub::tenants::runtime::{AgentEvent, RuntimeError};
+use hermes_protocol::EventEnvelope;
 use serde_json::{Map, Value};
 
 /// The longest event. The longest that makes sense is a run's output.
 const MAX_EVENT_BYTES: usize = 8 * 1024 * 1024;
+
+const MAX_REASON_CHARS: usize = 500;
 
 type AgentEventStream = BoxStream<'static, Result<AgentEvent, RuntimeError>>;
 
@@ -57,12 +60,12 @@ impl<B: AsRef<[u8]>, E: std::fmt::Display> AgentEventReader<B, E> {
                 }
             }
             if self.buffer.len() > MAX_EVENT_BYTES {
-                return Some(Err(stream_error("an event of the agent does not end")));
+                return Some(Err(unreadable("it does not end")));
             }
             looked_at = self.buffer.len().saturating_sub(1);
             match self.bytes.next().await? {
                 Ok(bytes) => self.buffer.extend_from_slice(bytes.as_ref()),
-                Err(error) => return Some(Err(stream_error(error))),
+                Err(error) => return Some(Err(RuntimeError::Unreachable(error.to_string()))),
             }
         }
     }
@@ -90,21 +93,39 @@ fn parse_event(block: &[u8]) -> Option<Result<AgentEvent, RuntimeError>> {
     if data.is_empty() {
         return None;
     }
-    let body: Option<Map<String, Value>> = serde_json::from_str(&data).ok();
-    Some(match (sequence, body) {
-        (Some(sequence), Some(body)) => Ok(AgentEvent { sequence, body }),
-        _ => Err(stream_error(
-            "an event of the agent has no number or no object",
-        )),
-    })
+    Some(read_event(sequence, &data))
 }
 
-fn stream_error(reason: impl std::fmt::Display) -> RuntimeError {
-    RuntimeError::Unreachable(reason.to_string())
+fn read_event(sequence: Option<u64>, data: &str) -> Result<AgentEvent, RuntimeError> {
+    let body: Map<String, Value> = match serde_json::from_str(data) {
+        Ok(body) => body,
+        Err(error) => return Err(unreadable(&error.to_string())),
+    };
+    let name = match body.get("event") {
+        Some(Value::String(name)) => format!("`{name}`"),
+        _ => "it has no name".to_owned(),
+    };
+    let Some(sequence) = sequence else {
+        return Err(unreadable(&format!("{name}: it has no number")));
+    };
+    match EventEnvelope::from_body(body) {
+        Ok(envelope) => Ok(AgentEvent {
+            sequence,
+            event: envelope.event,
+        }),
+        Err(error) => Err(unreadable(&format!("{name}: {error}"))),
+    }
+}
+
+/// The reason may quote the event, so it is shortened.
+fn unreadable(reason: &str) -> RuntimeError {
+    RuntimeError::UnreadableEvent(reason.chars().take(MAX_REASON_CHARS).collect())
 }
 
 #[cfg(test)]
 mod tests {
+    use hermes_protocol::RunEvent;
+
     use super::*;
 
     async fn collect(chunks: Vec<Vec<u8>>) -> Vec<Result<AgentEvent, RuntimeError>> {
@@ -112,18 +133,27 @@ mod tests {
         read_events(chunks).collect().await
     }
 
+    fn event(sequence: u64, members: &str) -> String {
+        format!("id: {sequence}\ndata: {{\"run_id\":\"run_1\",\"timestamp\":1.5,{members}}}\n\n")
+    }
+
+    const STARTED: &str = "\"event\":\"run.started\",\"session_id\":null";
+
     #[tokio::test]
     async fn events_come_out_however_the_bytes_are_cut() {
-        let text = "id: 1\ndata: {\"event\":\"run.started\"}\n\n: keepalive\n\nid: 2\ndata: {\"event\":\"ä\"}\n\n";
+        let text = event(1, STARTED)
+            + ": keepalive\n\n"
+            + &event(2, "\"event\":\"message.delta\",\"delta\":\"ä\"");
         for size in 1..text.len() {
             let chunks = text.as_bytes().chunks(size).map(<[u8]>::to_vec).collect();
             let events = collect(chunks).await;
             let found: Vec<_> = events
                 .into_iter()
                 .map(|event| event.unwrap())
-                .map(|event| (event.sequence, event.body["event"].clone()))
+                .map(|event| (event.sequence, event.event))
                 .collect();
-            assert_eq!(found, [(1, "run.started".into()), (2, "ä".into())]);
+            let started = RunEvent::Started { session_id: None };
+            assert_eq!(found, [(1, started), (2, RunEvent::delta("ä"))]);
         }
     }
 
@@ -132,13 +162,39 @@ mod tests {
         let chunks = vec![vec![b'x'; 1024 * 1024]; 20];
         let events = collect(chunks).await;
         assert_eq!(events.len(), 1);
-        assert!(matches!(events[0], Err(RuntimeError::Unreachable(_))));
+        assert!(matches!(events[0], Err(RuntimeError::UnreadableEvent(_))));
     }
 
     #[tokio::test]
-    async fn an_event_without_a_number_is_an_error() {
-        let events = collect(vec![b"data: {}\n\nid: 2\ndata: {}\n\n".to_vec()]).await;
-        assert_eq!(events.len(), 1);
-        assert!(events[0].is_err());
+    async fn what_is_not_as_the_protocol_says_is_named_and_the_last() {
+        let numberless = event(1, STARTED).replace("id: 1\n", "");
+        for (text, told) in [
+            (numberless, "`run.started`: it has no number"),
+            (event(1, "\"event\":\"tool.stared\""), "`tool.stared`"),
+            (event(1, "\"event\":\"run.started\""), "session_id"),
+            (event(1, &format!("{STARTED},\"more\":1")), "more"),
+            (event(1, "\"delta\":\"x\""), "it has no name"),
+            ("id: 1\ndata: []\n\n".to_owned(), "map"),
+        ] {
+            let events = collect(vec![(text + &event(2, STARTED)).into_bytes()]).await;
+            assert_eq!(events.len(), 1);
+            match &events[0] {
+                Err(RuntimeError::UnreadableEvent(reason)) => {
+                    assert!(reason.contains(told), "{reason}");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lost_connection_is_not_the_fault_of_an_event() {
+        let bytes = [
+            Ok(event(1, STARTED).into_bytes()),
+            Err(std::io::Error::other("gone")),
+        ];
+        let events: Vec<_> = read_events(futures::stream::iter(bytes)).collect().await;
+        assert_eq!(events.len(), 2);
+        assert!(matches!(events[1], Err(RuntimeError::Unreachable(_))));
     }
 }

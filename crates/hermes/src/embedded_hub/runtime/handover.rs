@@ -2,8 +2,8 @@
 //! files, and its first directives on stdin.
 //!
 //! `HERMES_TENANT_ID` says that there is a Hub. `HERMES_API_FD` is the descriptor of a listening Unix socket,
-//! `HERMES_KEYS_FD` that of a file with the runtime key and the variables of the tenant, as JSON. Without directives no
-//! optional feature is on until they come over the socket.
+//! `HERMES_KEYS_FD` that of a file with the runtime key and the variables of the tenant, as JSON. Without directives
+//! nothing is permitted until they come over the socket.
 //!
 //! Keys do not go through the environment, which commands of the tenant could read from the process table, nor through
 //! a file that has a name. Both files travel over a pair of sockets that is the stdin of the launcher.
@@ -21,11 +21,12 @@ use std::{
 };
 
 use hermes_agent::{
-    policy::Directives,
+    policy::AgentPolicy,
     tools::terminal::{CommandBounds, CommandSandbox},
 };
 use hermes_config::{Secret, Variables};
 use hermes_gateway::gateway::ControlMode;
+use hermes_protocol::Directives;
 use rustix::{
     io::{FdFlags, fcntl_setfd},
     net::{
@@ -34,7 +35,6 @@ use rustix::{
     },
 };
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::{
     embedded_hub::runtime::{
@@ -144,7 +144,8 @@ const WORKSPACE_VARIABLE: &str = "HERMES_WORKSPACE";
 /// What was passed down.
 pub(crate) struct HubHandover {
     pub(crate) direction: ControlMode,
-    pub(crate) directives: Directives,
+    /// What the operator permits.
+    pub(crate) policy: AgentPolicy,
     /// What clients present, if that is not the home's own key.
     pub(crate) key: Option<Secret<String>>,
     /// What an operator gave, as if this process had been started with it.
@@ -160,7 +161,7 @@ impl HubHandover {
         let Some(tenant) = read_variable(TENANT_VARIABLE) else {
             return Ok(Self {
                 direction: ControlMode::Own,
-                directives: Directives::default(),
+                policy: AgentPolicy::default(),
                 key: None,
                 variables: Variables::default(),
                 listener,
@@ -175,7 +176,7 @@ impl HubHandover {
         };
         Ok(Self {
             direction: ControlMode::Hub { tenant },
-            directives: read_directives()?,
+            policy: read_policy()?,
             key: Some(Secret::new(keys.runtime_key)),
             variables: Variables::from_pairs(keys.env),
             listener,
@@ -203,21 +204,22 @@ fn read_command_bounds() -> CommandBounds {
     }
 }
 
-/// The directives on stdin. Nothing there leaves every optional feature off: what a Hub may forbid must not begin.
-fn read_directives() -> Result<Directives, Failure> {
-    let mut text = String::new();
+/// The policy of the directives on stdin. If there are none, nothing is permitted: what a Hub may forbid must not begin.
+fn read_policy() -> Result<AgentPolicy, Failure> {
+    let mut text = Vec::new();
     let mut stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        stdin.read_to_string(&mut text)?;
+        stdin.read_to_end(&mut text)?;
     }
-    if text.trim().is_empty() {
-        return Ok(Directives {
-            policy: json!({"features": {"enabled": []}}),
-            ..Directives::default()
-        });
+    if text.trim_ascii().is_empty() {
+        return Ok(AgentPolicy::closed());
     }
-    serde_json::from_str(&text)
-        .map_err(|error| Failure::usage(format!("the directives on stdin are not usable: {error}")))
+    match Directives::from_json(&text) {
+        Ok(directives) => Ok(directives.into()),
+        Err(error) => Err(Failure::usage(format!(
+            "the directives on stdin cannot be used: {error}"
+        ))),
+    }
 }
 
 /// The socket behind a number. Processes that the agent starts do not get it.

@@ -9,10 +9,11 @@ use hermes_hub::{
     RunId, TenantId,
     api_types::{KeyKind, NewKey, ids::AgentRunId},
     tenants::runtime::{
-        AgentEvent, AgentExit, AgentLaunch, ApprovalDecision, Confinement, Directives, ExitCause,
-        ProcessStatus, RunInput, Runtime, RuntimeError,
+        AgentEvent, AgentExit, AgentLaunch, Confinement, ExitCause, ProcessStatus, RunInput,
+        Runtime, RuntimeError,
     },
 };
+use hermes_protocol::{ApprovalDecision, Directives};
 
 use super::{api::AgentApi, socket::AgentSockets};
 use crate::embedded_hub::teams::RuntimeKey;

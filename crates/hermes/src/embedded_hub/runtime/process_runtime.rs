@@ -16,11 +16,11 @@ use hermes_hub::{
     RunId, TenantId,
     api_types::ids::AgentRunId,
     tenants::runtime::{
-        AgentEvent, AgentLaunch, ApprovalDecision, Confinement, Directives, ProcessStatus,
-        RunInput, Runtime, RuntimeError,
+        AgentEvent, AgentLaunch, Confinement, ProcessStatus, RunInput, Runtime, RuntimeError,
     },
 };
 use hermes_mcp::process::{GuardProgram, StderrLog};
+use hermes_protocol::{ApprovalDecision, Directives};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 

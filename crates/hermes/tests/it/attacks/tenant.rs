@@ -1,6 +1,6 @@
 //! In a tenant: of a Hub that is root's, with a user for each tenant, and of one that is an ordinary user's.
 
-use std::{process::Command, time::Duration};
+use std::{num::NonZeroU64, process::Command, time::Duration};
 
 use hermes::embedded_hub::runtime::Isolation;
 use hermes_hub::tenants::runtime::{AgentLaunch, Confinement, Runtime as _};
@@ -35,7 +35,7 @@ async fn attack() {
     let is_confined = |means: &Confinement| means.means == "CommandsConfined" && means.in_force;
     assert!(confinement.iter().any(is_confined), "{confinement:?}");
     let events = run(&runtime, &tenant.id, "begin").await;
-    let last = &events.last().unwrap().body["event"];
+    let last = events.last().unwrap().event.name();
     assert_eq!(last, "run.completed", "{events:?}");
     let outputs = outputs(&tenant.model);
     let attacks = attacks();
@@ -77,8 +77,8 @@ async fn decide_own_approvals() {
     let tenant = TestTenant::new(&directory, "a", script);
     let runtime = runtime(&directory, Isolation::default());
     let mut launch = launch(&tenant);
-    launch.directives.policy = json!({"tools": {"requireApproval": ["write_file"]}});
-    launch.directives.approval_timeout_seconds = 3;
+    launch.directives.policy.tools.require_approval = vec!["write_file".into()];
+    launch.directives.approval_timeout_seconds = NonZeroU64::new(3).unwrap();
     runtime.start(launch).await.unwrap();
     run(&runtime, &tenant.id, "begin").await;
     let outputs = outputs(&tenant.model);

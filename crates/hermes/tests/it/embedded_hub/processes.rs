@@ -21,14 +21,14 @@ use hermes_testkit::{
     model::{ModelScript, ScriptedAnswer},
 };
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinSet;
 
 use super::{HubDir, TestTenant, has_landlock, launch, pid, run, runtime, setup};
 use crate::harness::test_home::{stop_process, wait_until};
 
-fn last(events: &[AgentEvent]) -> &Value {
-    &events.last().unwrap().body["event"]
+fn last(events: &[AgentEvent]) -> &'static str {
+    events.last().unwrap().event.name()
 }
 
 fn signal(pid: u32, signal: Signal) {
@@ -237,7 +237,7 @@ async fn an_agent_goes_on_where_its_commands_leave_no_process() {
         assert!(eventually(Duration::from_mins(1), is_full).await);
         for _ in 0..6 {
             let events = run(&runtime, &tenant.id, "hi").await;
-            ends.push(last(&events).clone());
+            ends.push(last(&events));
         }
         fs::write(workspace.join("over"), "").unwrap();
         ends

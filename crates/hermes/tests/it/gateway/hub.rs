@@ -10,6 +10,7 @@ use std::{
 };
 
 use hermes::embedded_hub::runtime::handover::AgentKeys;
+use hermes_protocol::{Directives, Policy};
 use hermes_testkit::model::ScriptedAnswer;
 
 use super::*;
@@ -33,7 +34,16 @@ impl Drop for TenantGateway {
     }
 }
 
-fn start_tenant(place: &GatewayHome, directives: &Value) -> TenantGateway {
+/// Directives with this policy; members that it leaves out are as without one.
+fn directives(policy: &Value) -> Directives {
+    Directives::new(Policy::resolve(policy, &Policy::unrestricted()).unwrap())
+}
+
+fn start_tenant(place: &GatewayHome, directives: &Directives) -> TenantGateway {
+    start_with_stdin(place, &serde_json::to_string(directives).unwrap())
+}
+
+fn start_with_stdin(place: &GatewayHome, text: &str) -> TenantGateway {
     let socket = place.home.beside("agent.sock");
     let _ = std::fs::remove_file(&socket);
     let listener = OwnedFd::from(UnixListener::bind(&socket).unwrap());
@@ -60,7 +70,7 @@ fn start_tenant(place: &GatewayHome, directives: &Value) -> TenantGateway {
         .stdin(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
-    stdin.write_all(directives.to_string().as_bytes()).unwrap();
+    stdin.write_all(text.as_bytes()).unwrap();
     drop(stdin);
     TenantGateway { child, socket }
 }
@@ -75,6 +85,12 @@ impl TenantGateway {
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         let headers = format!("Authorization: Bearer {key}\r\n");
         send_request(stream, method, path, &headers, body)
+    }
+
+    fn put(&self, directives: &Directives) {
+        let body = serde_json::to_value(directives).unwrap();
+        let (status, answer) = self.request("PUT", "/internal/directives", &body);
+        assert_eq!(status, 200, "{answer}");
     }
 
     fn ended(&self, run: &str) -> Value {
@@ -98,11 +114,11 @@ impl TenantGateway {
 #[test]
 fn it_answers_on_the_inherited_socket_by_the_runtime_key_alone() {
     let place = GatewayHome::new(ModelScript::echo());
-    let directives = json!({
-        "policy": {"tools": {"deny": ["terminal"]}}, "specialization": "You work for Acme.",
-        "feature": {}, "model": null, "approval_timeout_seconds": 900,
-    });
-    let tenant = start_tenant(&place, &directives);
+    let first = Directives {
+        specialization: "You work for Acme.".into(),
+        ..directives(&json!({"tools": {"deny": ["terminal"]}}))
+    };
+    let tenant = start_tenant(&place, &first);
     assert_eq!(tenant.run("hi")["output"], "hi");
     let request = &place.model.requests()[0].body;
     let system = request["messages"][0]["content"].as_str().unwrap();
@@ -113,16 +129,52 @@ fn it_answers_on_the_inherited_socket_by_the_runtime_key_alone() {
         let (status, _) = tenant.request_with_key(wrong, "GET", "/v1/models", &Value::Null);
         assert_eq!(status, 401, "{wrong}");
     }
-    let changed = json!({"specialization": "You work for Umbra."});
-    assert_eq!(
-        tenant.request("PUT", "/internal/directives", &changed).0,
-        200
-    );
+    tenant.put(&Directives {
+        specialization: "You work for Umbra.".into(),
+        ..directives(&json!({}))
+    });
     tenant.run("ho");
     let request = &place.model.requests()[1].body;
     assert!(request["tools"].to_string().contains("\"terminal\""));
     let system = request["messages"][0]["content"].as_str().unwrap();
     assert!(system.starts_with("You work for Umbra."), "{system}");
+}
+
+#[test]
+fn without_directives_nothing_is_permitted_until_they_come() {
+    let place = GatewayHome::new(ModelScript::echo());
+    let tenant = start_with_stdin(&place, "");
+    let refused = tenant.run("hi");
+    assert_eq!(refused["status"], "failed", "{refused}");
+    assert!(place.model.requests().is_empty());
+    tenant.put(&directives(&json!({})));
+    assert_eq!(tenant.run("hi")["output"], "hi");
+}
+
+#[test]
+fn directives_that_are_not_understood_are_not_begun_with_and_not_taken() {
+    let place = GatewayHome::new(ModelScript::echo());
+    let whole = serde_json::to_value(directives(&json!({"tools": {"deny": ["terminal"]}})));
+    let whole = whole.unwrap();
+    let mut unknown = whole.clone();
+    unknown["policy"]["tools"]["allowAll"] = json!(true);
+    let mut missing = whole.clone();
+    missing["policy"].as_object_mut().unwrap().remove("egress");
+    for wrong in [&unknown, &missing, &json!({}), &json!([])] {
+        let mut tenant = start_with_stdin(&place, &wrong.to_string());
+        assert_eq!(tenant.child.wait().unwrap().code(), Some(2), "{wrong}");
+    }
+    let tenant = start_with_stdin(&place, &whole.to_string());
+    wait_until("the socket", || {
+        tenant.request("GET", "/health", &Value::Null).0 == 200
+    });
+    for wrong in [&unknown, &missing, &json!({}), &json!([])] {
+        let (status, answer) = tenant.request("PUT", "/internal/directives", wrong);
+        assert_eq!(status, 400, "{wrong}: {answer}");
+    }
+    tenant.run("hi");
+    let tools = place.model.requests()[0].body["tools"].to_string();
+    assert!(tools.contains("\"read_file\"") && !tools.contains("\"terminal\""));
 }
 
 #[test]
@@ -132,20 +184,14 @@ fn servers_come_and_go_with_the_feature() {
     let servers = json!({"one": entry(&with_tools(&["hello"]))});
     let config = format!("{config}mcp_servers: {servers}\n");
     place.home.write_config(&config);
-    let without = json!({"policy": {"features": {"enabled": []}}});
+    let without = directives(&json!({"features": {"enabled": []}}));
     let tenant = start_tenant(&place, &without);
     let servers =
         || tenant.request("GET", "/health/detailed", &Value::Null).1["mcp_servers"].clone();
     assert_eq!(servers(), json!([]));
-    assert_eq!(
-        tenant.request("PUT", "/internal/directives", &json!({})).0,
-        200
-    );
+    tenant.put(&directives(&json!({})));
     wait_until("the server", || servers()[0]["status"] == "ready");
-    assert_eq!(
-        tenant.request("PUT", "/internal/directives", &without).0,
-        200
-    );
+    tenant.put(&without);
     assert_eq!(servers(), json!([]));
 }
 
@@ -157,7 +203,7 @@ fn the_hub_keeps_the_clock_and_runs_a_job_itself() {
         .run(&["cron", "create", "every 1h", "Look", "--id", "look"])
         .ok();
     place.home.run(&["cron", "run", "look"]).ok();
-    let tenant = start_tenant(&place, &json!({}));
+    let tenant = start_tenant(&place, &directives(&json!({})));
     wait_until("the socket", || {
         tenant.request("GET", "/health", &Value::Null).0 == 200
     });
@@ -210,13 +256,17 @@ fn request_from_other_process(
 #[test]
 fn whoever_knows_the_key_but_is_not_the_hub_is_turned_away() {
     let place = GatewayHome::new(ModelScript::echo());
-    let denies = json!({"policy": {"tools": {"deny": ["terminal"]}}});
+    let denies = directives(&json!({"tools": {"deny": ["terminal"]}}));
     let tenant = start_tenant(&place, &denies);
     wait_until("the socket", || {
         tenant.request("GET", "/health", &Value::Null).0 == 200
     });
     for (method, path, body) in [
-        ("PUT", "/internal/directives", json!({"policy": {}})),
+        (
+            "PUT",
+            "/internal/directives",
+            serde_json::to_value(directives(&json!({}))).unwrap(),
+        ),
         ("POST", "/v1/runs", json!({"input": "hi"})),
         ("POST", "/v1/runs/run_1/approval", json!({"choice": "once"})),
         ("GET", "/v1/models", Value::Null),
@@ -233,7 +283,7 @@ fn whoever_knows_the_key_but_is_not_the_hub_is_turned_away() {
 #[test]
 fn keys_are_in_no_environment_and_no_other_process_can_look_for_them() {
     let place = GatewayHome::new(ModelScript::echo());
-    let tenant = start_tenant(&place, &json!({}));
+    let tenant = start_tenant(&place, &directives(&json!({})));
     wait_until("the socket", || {
         tenant.request("GET", "/health", &Value::Null).0 == 200
     });

@@ -17,8 +17,9 @@ use std::{
 
 use hermes_hub::{
     TenantId,
-    tenants::runtime::{AgentLaunch, Directives, ResourceLimits},
+    tenants::runtime::{AgentLaunch, ResourceLimits},
 };
+use hermes_protocol::{Directives, Policy};
 
 use super::{
     super::{
@@ -222,7 +223,7 @@ impl TemporaryTenant {
                 pids: 256,
                 cpu: 1.0,
             },
-            directives: Directives::default(),
+            directives: Directives::new(Policy::closed()),
         };
         // The last numbers of the range: the first ones may be those of real tenants.
         let last = *setup.isolation.users.end();
