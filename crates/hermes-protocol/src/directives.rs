@@ -38,6 +38,7 @@ impl Directives {
 
     /// Reads directives as JSON. Those that are not complete or not understood are an error.
     pub fn from_json(text: &[u8]) -> Result<Self, ProtocolError> {
-        serde_json::from_slice(text).map_err(|source| ProtocolError::new("the document with the directives", source))
+        serde_json::from_slice(text)
+            .map_err(|source| ProtocolError::new("the document with the directives", source))
     }
 }

@@ -48,7 +48,7 @@ async fn the_user_is_asked_if_there_is_one() {
         session
             .fail(&ClarifyTool::new(None), question)
             .await
-            .contains("nobody")
+            .contains("no user is present")
     );
     assert!(
         session

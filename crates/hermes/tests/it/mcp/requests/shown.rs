@@ -105,7 +105,7 @@ fn the_built_in_server_says_goodbye() {
     let (program, argument) = crate::harness::program::local(&with_tools(&["one"]));
     home.run(&["mcp", "add", "own", "--yes", "--", &program, &argument])
         .ok();
-    let line = up.wait_for("built-in server `demo` is gone");
+    let line = up.wait_for("built-in server `demo` was stopped");
     assert!(line.contains("while no server is configured"), "{line}");
 }
 

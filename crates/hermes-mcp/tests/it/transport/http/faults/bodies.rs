@@ -123,7 +123,7 @@ async fn a_reply_that_breaks_off_fails_its_call_long_before_the_timeout() {
                 let context = format!("{era:?}, {reply:?}, {trouble:?}: {error}");
                 assert!(began.elapsed() < Duration::from_secs(30), "{context}");
                 // With a cause where one is known, as for a body that is cut; a stream just ends.
-                let is_named = error.contains("did not get through to `s`")
+                let is_named = error.contains("connection to `s` failed during the call")
                     || error.contains("connection to `s` was lost");
                 assert!(is_named, "{context}");
                 assert_eq!(count(&server, "tools/call"), 1, "{context}");
