@@ -1,8 +1,17 @@
-//! The policy, in the processes of tenants.
+//! The policy, in the processes of tenants: each member, set at the Hub, limits what the tenant's agent does, and without
+//! it the agent does the same thing.
+
+mod cron;
+mod egress;
+mod env;
+mod features;
+mod models;
+mod runs;
+mod tools;
 
 use std::fs;
 
-use hermes_testkit::model::{ModelScript, ScriptedAnswer};
+use hermes_testkit::model::{ModelScript, ModelServer, ScriptedAnswer};
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -12,6 +21,35 @@ async fn put(hub: &RealHub, policy: Value) {
     hub.request(Method::PUT, "/v1/agent-policy", &policy)
         .await
         .expect(200);
+}
+
+/// The tenant `acme`, whose model makes this call whenever it is told to begin.
+async fn tenant_calling(hub: &RealHub, tool: &str, arguments: &Value) -> ModelServer {
+    let script = ModelScript::echo().rule("begin", ScriptedAnswer::call(tool, arguments));
+    hub.tenant("acme", json!({}), script).await
+}
+
+/// Lets the tenant begin, and gives what its model was told of its call.
+async fn result_of_call(hub: &RealHub, model: &ModelServer) -> String {
+    let run = hub.run("acme", "begin").await;
+    assert_eq!(run["status"], "completed", "{run}");
+    let request = model.requests().pop().unwrap();
+    let last = request.body["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["role"], "tool", "{last}");
+    last["content"].as_str().unwrap().to_owned()
+}
+
+/// The tools that the model was offered last.
+fn offered_tools(model: &ModelServer) -> Vec<String> {
+    let request = model.requests().pop().unwrap();
+    let tools = request.body["tools"]
+        .as_array()
+        .cloned()
+        .unwrap_or_default();
+    let names = tools
+        .iter()
+        .map(|tool| tool["function"]["name"].as_str().unwrap().to_owned());
+    names.collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
