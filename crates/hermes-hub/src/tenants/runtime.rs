@@ -66,7 +66,7 @@ pub struct Confinement {
 #[derive(Debug, Clone)]
 pub enum RunInput {
     /// Input of a client.
-    Prompt(PromptInput),
+    Prompt(Box<PromptInput>),
     /// A cron job of its home.
     Job(JobId),
 }

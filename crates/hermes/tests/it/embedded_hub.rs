@@ -143,10 +143,11 @@ pub(crate) async fn run(
     tenant: &TenantId,
     input: &str,
 ) -> Vec<AgentEvent> {
-    let run_input = RunInput::Prompt(PromptInput {
+    let prompt = PromptInput {
         input: input.into(),
         ..PromptInput::default()
-    });
+    };
+    let run_input = RunInput::Prompt(Box::new(prompt));
     let id = RunId::random().unwrap();
     let run = runtime.run(tenant, &id, 1, &run_input).await.unwrap();
     let events = runtime.events(tenant, &run, 0).await.unwrap();

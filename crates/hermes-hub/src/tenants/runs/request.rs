@@ -69,13 +69,14 @@ pub(super) fn run_input(record: &RunRecord) -> Result<RunInput, serde_json::Erro
         return Ok(RunInput::Job(job.clone()));
     }
     let request: RunRequest = serde_json::from_value(record.request.clone())?;
-    Ok(RunInput::Prompt(PromptInput {
+    let prompt = PromptInput {
         input: request.input,
         instructions: request.instructions,
         session_id: request.session_id,
         conversation_history: request.conversation_history.map(Value::Array),
         ..PromptInput::default()
-    }))
+    };
+    Ok(RunInput::Prompt(Box::new(prompt)))
 }
 
 #[cfg(test)]

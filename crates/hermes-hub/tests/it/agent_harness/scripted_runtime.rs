@@ -230,12 +230,7 @@ impl ScriptedRuntime {
                 }
                 ("tool", _) => {
                     add(tool_started("ls"));
-                    add(RunEvent::ToolCompleted {
-                        tool: "terminal".to_owned(),
-                        call_id: "c".to_owned(),
-                        duration: 0.5,
-                        error: false,
-                    });
+                    add(tool_completed());
                 }
                 ("leak", text) => add(tool_started(text)),
                 ("ask", command) => {
@@ -246,12 +241,7 @@ impl ScriptedRuntime {
                     if let Some(this) = self_.upgrade() {
                         this.lock().asked.insert(id.clone(), sender);
                     }
-                    add(RunEvent::ApprovalRequest {
-                        approval_id: id.clone(),
-                        command: command.to_owned(),
-                        description: String::new(),
-                        choices: ApprovalChoice::ALL.to_vec(),
-                    });
+                    add(approval_request(&id, command));
                     tokio::select! {
                         Ok(decision) = decided.wait_for(Option::is_some) => {
                             let choice = decision.clone().unwrap().choice;
@@ -292,15 +282,7 @@ impl ScriptedRuntime {
         if stop.is_cancelled() {
             add(RunEvent::cancelled());
         } else {
-            add(RunEvent::Completed {
-                output: said.trim().to_owned(),
-                usage: Some(TokenUsage {
-                    input_tokens: 1,
-                    output_tokens: 2,
-                    total_tokens: 3,
-                }),
-                tool_calls: Vec::new(),
-            });
+            add(completed(said.trim()));
         }
     }
 }
@@ -310,6 +292,36 @@ fn tool_started(preview: &str) -> RunEvent {
         tool: "terminal".to_owned(),
         call_id: "c".to_owned(),
         preview: preview.to_owned(),
+    }
+}
+
+fn tool_completed() -> RunEvent {
+    RunEvent::ToolCompleted {
+        tool: "terminal".to_owned(),
+        call_id: "c".to_owned(),
+        duration: 0.5,
+        error: false,
+    }
+}
+
+fn approval_request(id: &str, command: &str) -> RunEvent {
+    RunEvent::ApprovalRequest {
+        approval_id: id.to_owned(),
+        command: command.to_owned(),
+        description: String::new(),
+        choices: ApprovalChoice::ALL.to_vec(),
+    }
+}
+
+fn completed(output: &str) -> RunEvent {
+    RunEvent::Completed {
+        output: output.to_owned(),
+        usage: Some(TokenUsage {
+            input_tokens: 1,
+            output_tokens: 2,
+            total_tokens: 3,
+        }),
+        tool_calls: Vec::new(),
     }
 }
 

@@ -225,13 +225,11 @@ impl UpConfiguration {
 
 /// Lets everybody work with other settings. A gateway leaves out what the Hub's policy forbids.
 async fn apply_settings(users: &SettingsConsumers, settings: Settings) -> ReloadReport {
-    match &users.gateway {
-        Some(gateway) => gateway.reload(settings).await.unwrap_or_default(),
-        None => {
-            users.server_requests.apply_settings(&settings);
-            users.host.reload(&settings).await
-        }
+    if let Some(gateway) = &users.gateway {
+        return gateway.reload(settings).await.unwrap_or_default();
     }
+    users.server_requests.apply_settings(&settings);
+    users.host.reload(&settings).await
 }
 
 /// `Reloaded: added a, b; restarted c; 3 unchanged.`
