@@ -91,6 +91,10 @@ async fn nothing_is_permitted_until_the_hub_has_sent_its_directives() {
     assert_eq!(settings.variables.get("SHOWN_ONE"), Some("1"));
 }
 
+fn remove(object: &mut Value, member: &str) {
+    object.as_object_mut().unwrap().remove(member).unwrap();
+}
+
 #[tokio::test]
 async fn directives_that_are_not_understood_are_refused_and_those_in_force_stay() {
     let service = service(ModelScript::echo()).await;
@@ -110,16 +114,9 @@ async fn directives_that_are_not_understood_are_refused_and_those_in_force_stay(
         change(|whole| whole["policy"]["tools"]["unknown"] = json!([])),
         change(|whole| whole["policy"]["tools"]["deny"] = json!("terminal")),
         change(|whole| whole["policy"]["version"] = json!(2)),
-        change(|whole| drop(whole["policy"].as_object_mut().unwrap().remove("env"))),
-        change(|whole| {
-            drop(
-                whole["policy"]["tools"]
-                    .as_object_mut()
-                    .unwrap()
-                    .remove("deny"),
-            )
-        }),
-        change(|whole| drop(whole.as_object_mut().unwrap().remove("model"))),
+        change(|whole| remove(&mut whole["policy"], "env")),
+        change(|whole| remove(&mut whole["policy"]["tools"], "deny")),
+        change(|whole| remove(whole, "model")),
     ] {
         let (status, refused) = service.put_directives(wrong.clone()).await;
         assert_eq!(status, StatusCode::BAD_REQUEST, "{wrong} {refused}");
