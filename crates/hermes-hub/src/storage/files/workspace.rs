@@ -123,8 +123,8 @@ fn open_part(
     path: &SharePath,
     range: Option<ByteRange>,
 ) -> Result<(FileEntry, u64, u64, File), Problem> {
-    let (mut file, stat) = tree.open_file(path)?;
-    let entry = tree::file_entry(path.as_str().to_owned(), &stat)
+    let (mut file, file_stat) = tree.open_file(path)?;
+    let entry = tree::file_entry(path.as_str().to_owned(), &file_stat)
         .ok_or_else(|| problems::special_file(path))?;
     let (start, length) = match range {
         None => (0, entry.size),

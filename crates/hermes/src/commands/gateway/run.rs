@@ -123,7 +123,7 @@ async fn run_until_stopped(
     .await?;
 
     let stop = CancellationToken::new();
-    let (message_sender, mut messages) = mpsc::channel(MESSAGE_QUEUE);
+    let (sender, mut messages) = mpsc::channel(MESSAGE_QUEUE);
     let mut tasks = JoinSet::new();
     serve_control_requests(&mut tasks, &gateway, &stop);
     spawn_ticker(&mut tasks, &gateway, &stop);
@@ -142,9 +142,8 @@ async fn run_until_stopped(
     });
     let is_off = matches!(plan, ApiServerPlan::Off);
     tasks.spawn({
-        let (gateway, stop, message_sender) =
-            (gateway.clone(), stop.clone(), message_sender.clone());
-        async move { plan.serve(&gateway, &message_sender, &stop).await }
+        let (gateway, stop, sender) = (gateway.clone(), stop.clone(), sender.clone());
+        async move { plan.serve(&gateway, &sender, &stop).await }
     });
     log_state_error(instance.mark_started());
     let note = |text: &str| {
