@@ -14,10 +14,7 @@ use rmcp::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{
-    NativeTool,
-    bounds::{ListBudget, trim_warnings},
-};
+use super::{ListBudget, NativeTool, trim_warnings};
 
 /// Bounds a server that never ends its list.
 const MAX_PAGES: usize = 50;
