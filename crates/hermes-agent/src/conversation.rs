@@ -5,7 +5,6 @@
 //! continues. The caller shows events through a [`TurnDisplay`].
 
 mod agent;
-mod consent;
 mod prompt;
 mod setup;
 mod state;
@@ -32,7 +31,7 @@ pub use self::{
     steering::UndoResult,
 };
 use self::{
-    consent::build_approvals,
+    setup::build_approvals,
     state::{MessageHistory, ModelState, SessionRow, SessionState, SystemPrompt, ToolState},
     title::TitleWriter,
 };
@@ -360,7 +359,7 @@ impl Conversation {
 
     fn tool_context(&self, cancel: CancellationToken) -> ToolContext {
         // The configuration may have changed since.
-        let settings = consent::approval_settings(&self.agent, &self.setup);
+        let settings = setup::approval_settings(&self.agent, &self.setup);
         let approvals = self
             .tools
             .approvals
