@@ -12,13 +12,13 @@
 //! ```
 
 mod attempt;
-mod coalesce;
 mod decisions;
 mod dispatch;
 mod event_writer;
 mod execute;
 mod request;
 mod tenant_stop;
+mod text_buffer;
 mod watcher;
 
 use std::{

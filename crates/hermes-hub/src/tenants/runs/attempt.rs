@@ -17,7 +17,7 @@ use crate::{
     storage::state::{NewEvent, RunChange, RunUpdate, StateError},
     tenants::{
         agents::AgentSpec,
-        runs::{coalesce::TextCoalescer, event_writer::EventWriter, execute::ActiveRun},
+        runs::{event_writer::EventWriter, execute::ActiveRun, text_buffer::TextBuffer},
         runtime::{AgentEvent, RuntimeError},
     },
 };
@@ -70,7 +70,7 @@ impl ActiveRun<'_> {
         let mut writer = EventWriter {
             redactor: Redactor::new(secrets.chain([spec.launch.runtime_key.clone()])),
             home: spec.launch.home.display().to_string(),
-            coalescer: TextCoalescer::default(),
+            text: TextBuffer::default(),
             approval_timeout: Duration::from_secs(approval_timeout.get()),
         };
         let deadline = Instant::now() + self.time_left(spec).await;
@@ -167,7 +167,7 @@ impl ActiveRun<'_> {
         let is_waiting = !self.pending_approvals.is_empty();
         tokio::select! {
             event = events.next() => Some(AttemptStep::Event(event)),
-            () = sleep_until(writer.coalescer.deadline()) => Some(AttemptStep::Flush),
+            () = sleep_until(writer.text.deadline()) => Some(AttemptStep::Flush),
             () = self.handle.stop.cancelled(), if !is_told => Some(AttemptStep::Stop),
             () = tokio::time::sleep_until(deadline), if !is_told => Some(AttemptStep::TimedOut),
             () = sleep_until(told_to_stop) => Some(AttemptStep::StopTimedOut),
@@ -237,7 +237,7 @@ impl ActiveRun<'_> {
         let mut update = RunUpdate::default();
         let mut end = None;
         for mut event in batch {
-            if writer.coalescer.add(&event) {
+            if writer.text.add(&event) {
                 continue;
             }
             update.events.extend(writer.take_text());

@@ -5,15 +5,15 @@ use std::time::Duration;
 use hermes_config::Redactor;
 use hermes_protocol::RunEvent;
 
-use super::coalesce::TextCoalescer;
+use super::text_buffer::TextBuffer;
 use crate::storage::state::NewEvent;
 
-/// Redacts secrets and coalesces text.
+/// Redacts secrets, also in text that comes in pieces.
 pub(super) struct EventWriter {
     pub(super) redactor: Redactor,
     /// The home's path, which is removed from events.
     pub(super) home: String,
-    pub(super) coalescer: TextCoalescer,
+    pub(super) text: TextBuffer,
     pub(super) approval_timeout: Duration,
 }
 
@@ -39,12 +39,12 @@ impl EventWriter {
 
     /// The text so far as one redacted event.
     pub(super) fn take_text(&mut self) -> Option<NewEvent> {
-        self.coalescer.take(&self.redactor)
+        self.text.take(&self.redactor)
     }
 
     /// The same, except what may be the beginning of a secret.
     pub(super) fn take_safe_text(&mut self) -> Option<NewEvent> {
-        self.coalescer.take_safe(&self.redactor)
+        self.text.take_safe(&self.redactor)
     }
 }
 
@@ -58,7 +58,7 @@ mod tests {
         let writer = EventWriter {
             redactor: Redactor::new([String::from("hunter2hunter2").into()]),
             home: "/srv/hub/a/home".to_owned(),
-            coalescer: TextCoalescer::default(),
+            text: TextBuffer::default(),
             approval_timeout: Duration::ZERO,
         };
         writer.redact_event(&mut event);

@@ -223,7 +223,7 @@ impl ScriptedRuntime {
                         if way == "say" {
                             tokio::task::yield_now().await;
                         } else {
-                            // Longer than text is coalesced.
+                            // One event each: the Hub has stored one before the next comes.
                             tokio::time::sleep(Duration::from_millis(40)).await;
                         }
                     }

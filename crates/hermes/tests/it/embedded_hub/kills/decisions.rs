@@ -121,7 +121,8 @@ impl PendingDecision {
 }
 
 fn start(home: TestHome) -> RealHub {
-    RealHub::with_arguments(home, &["--set", "mcp.tools=extended"])
+    let settings = ["mcp.tools=extended", "limits.rps_per_token=100000"];
+    RealHub::with_arguments(home, &settings.map(|setting| ["--set", setting]).concat())
 }
 
 /// The text that has the model ask for something.

@@ -1,5 +1,5 @@
-//! Coalesces text deltas that follow each other closely into one event before they are stored, so that replay equals
-//! the live stream. Text that may be the beginning of a secret is held back.
+//! Text deltas before they are stored. The agent has joined them already, so they are stored at once, except for text that
+//! may be the beginning of a secret. Only a flood of deltas is joined once more.
 
 use std::time::Duration;
 
@@ -9,15 +9,14 @@ use tokio::time::Instant;
 
 use crate::{storage::state::NewEvent, tenants::runtime::AgentEvent};
 
-const FLUSH_DELAY: Duration = Duration::from_millis(25);
+/// How long the deltas of a flood are joined.
+const FLOOD_DELAY: Duration = Duration::from_secs(1);
 
-const FLOOD_FLUSH_DELAY: Duration = Duration::from_secs(1);
-
-/// Events per minute above which the longer delay is used.
+/// Events per minute above which they are a flood.
 const FLOOD_THRESHOLD: u32 = 10_000;
 
 #[derive(Debug)]
-pub(super) struct TextCoalescer {
+pub(super) struct TextBuffer {
     text: String,
     /// End offset and agent sequence number of each delta.
     pieces: Vec<(usize, u64)>,
@@ -28,7 +27,7 @@ pub(super) struct TextCoalescer {
     pub(super) is_flood: bool,
 }
 
-impl Default for TextCoalescer {
+impl Default for TextBuffer {
     fn default() -> Self {
         Self {
             text: String::new(),
@@ -41,7 +40,7 @@ impl Default for TextCoalescer {
     }
 }
 
-impl TextCoalescer {
+impl TextBuffer {
     /// Adds a text delta. Returns false for any other event, which has to wait for [`Self::take`].
     pub(super) fn add(&mut self, event: &AgentEvent) -> bool {
         self.count_event();
@@ -65,12 +64,12 @@ impl TextCoalescer {
 
     /// When the text has to be stored; `None` if there is none.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let joining = if self.is_flood {
-            FLOOD_FLUSH_DELAY
+        let delay = if self.is_flood {
+            FLOOD_DELAY
         } else {
-            FLUSH_DELAY
+            Duration::ZERO
         };
-        self.since.map(|since| since + joining)
+        self.since.map(|since| since + delay)
     }
 
     /// The text up to a possible secret, as one redacted event. The rest is held back for the next delta.
@@ -130,53 +129,47 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn pieces_become_one_event_with_the_number_of_the_last() {
-        let mut joining = TextCoalescer::default();
-        assert!(joining.deadline().is_none());
-        assert!(joining.add(&piece(2, "Hel")));
-        let deadline = joining.deadline().unwrap();
-        tokio::time::advance(Duration::from_millis(20)).await;
-        assert!(joining.add(&piece(3, "lo")));
-        assert_eq!(
-            joining.deadline(),
-            Some(deadline),
-            "later pieces put it off"
-        );
+    async fn text_is_stored_at_once_as_one_event_with_the_number_of_its_last_piece() {
+        let mut buffer = TextBuffer::default();
+        assert!(buffer.deadline().is_none());
+        assert!(buffer.add(&piece(2, "Hel")));
+        assert!(buffer.add(&piece(3, "lo")));
+        assert_eq!(buffer.deadline(), Some(Instant::now()));
         let other = AgentEvent {
             sequence: 4,
             event: RunEvent::cancelled(),
         };
-        assert!(!joining.add(&other));
-        let joined = joining.take(&Redactor::default()).unwrap();
+        assert!(!buffer.add(&other));
+        let joined = buffer.take(&Redactor::default()).unwrap();
         assert_eq!(text_of(&joined), ("Hello", None));
         assert_eq!(joined.agent_sequence, Some(3));
-        assert!(joining.take(&Redactor::default()).is_none());
+        assert!(buffer.take(&Redactor::default()).is_none());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn in_a_flood_pieces_are_joined_longer_and_that_is_told() {
-        let mut joining = TextCoalescer::default();
+    async fn in_a_flood_pieces_are_joined_and_counted() {
+        let mut buffer = TextBuffer::default();
         for sequence in 0..=u64::from(FLOOD_THRESHOLD) {
-            joining.add(&piece(sequence, "x"));
+            buffer.add(&piece(sequence, "x"));
         }
-        assert!(joining.is_flood);
-        let wait = joining.deadline().unwrap() - Instant::now();
-        assert!(wait > FLUSH_DELAY);
-        let joined = joining.take(&Redactor::default()).unwrap();
+        assert!(buffer.is_flood);
+        let wait = buffer.deadline().unwrap() - Instant::now();
+        assert_eq!(wait, FLOOD_DELAY);
+        let joined = buffer.take(&Redactor::default()).unwrap();
         assert_eq!(text_of(&joined).1, Some(FLOOD_THRESHOLD as usize + 1));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_secret_in_pieces_is_told_in_no_event() {
         let redactor = Redactor::new([Secret::new("abcab-1234".to_owned())]);
-        let mut joining = TextCoalescer::default();
+        let mut buffer = TextBuffer::default();
         let mut told = Vec::new();
         for (sequence, text) in ["it is ", "a", "bc", "ab-12", "34abca", "r."]
             .iter()
             .enumerate()
         {
-            joining.add(&piece(sequence as u64, text));
-            told.extend(joining.take_safe(&redactor));
+            buffer.add(&piece(sequence as u64, text));
+            told.extend(buffer.take_safe(&redactor));
         }
         let told: Vec<_> = told
             .iter()
@@ -184,17 +177,17 @@ mod tests {
             .collect();
         let whole = ("[REDACTED]abcar.", Some(5));
         assert_eq!(told, [("it is ", Some(0)), whole]);
-        assert!(joining.take(&redactor).is_none());
+        assert!(buffer.take(&redactor).is_none());
     }
 
     #[tokio::test(start_paused = true)]
     async fn what_waits_for_the_rest_of_a_secret_comes_when_there_is_none() {
         let redactor = Redactor::new([Secret::new("abcab-1234".to_owned())]);
-        let mut joining = TextCoalescer::default();
-        joining.add(&piece(1, "abc"));
-        assert!(joining.take_safe(&redactor).is_none());
-        assert!(joining.deadline().is_none(), "nothing new can be told");
-        let rest = joining.take(&redactor).unwrap();
+        let mut buffer = TextBuffer::default();
+        buffer.add(&piece(1, "abc"));
+        assert!(buffer.take_safe(&redactor).is_none());
+        assert!(buffer.deadline().is_none(), "nothing new can be told");
+        let rest = buffer.take(&redactor).unwrap();
         assert_eq!(text_of(&rest).0, "abc");
     }
 }
