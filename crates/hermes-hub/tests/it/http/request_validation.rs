@@ -278,30 +278,6 @@ async fn a_key_is_for_one_route_with_its_ids() {
 }
 
 #[tokio::test]
-async fn null_takes_back_what_a_tenant_was_given() {
-    let site = TestHub::new().await;
-    let tenant = json!({"id": "acme", "displayName": "Acme", "labels": {"a": "1", "b": "2"},
-        "env": {"ONE": "1", "TWO": "2"}});
-    site.tenant(tenant).await;
-    let patch =
-        json!({"displayName": null, "labels": {"a": null}, "env": {"ONE": null, "SIX": "6"}});
-    let patched = site.patch("/v1/tenants/acme", &patch).await.expect(200);
-    assert_eq!(patched["displayName"], "acme");
-    assert_eq!(patched["labels"], json!({"b": "2"}));
-    let env = site.get("/v1/tenants/acme/env").await.expect(200);
-    let names: Vec<_> = env["env"].as_array().unwrap().iter().collect();
-    let names: Vec<_> = names
-        .iter()
-        .map(|it| it["name"].as_str().unwrap())
-        .collect();
-    assert_eq!(names, ["SIX", "TWO"]);
-    let patched = site
-        .patch("/v1/tenants/acme", &json!({"labels": null}))
-        .await;
-    assert_eq!(patched.expect(200)["labels"], json!({}));
-}
-
-#[tokio::test]
 async fn a_condition_that_cannot_be_read_is_not_taken_for_none() {
     let site = TestHub::new().await;
     site.tenant(json!({"id": "acme", "displayName": "Acme"}))

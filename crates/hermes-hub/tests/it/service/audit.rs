@@ -1,8 +1,13 @@
-//! A changed audit log: verification names the first changed entry.
+//! The audit log: what is in it, and that verification names the first changed entry.
 
+use hermes_testkit::eventually_some;
 use serde_json::{Value, json};
 
-use crate::{hub::lifecycle::run_sql, test_hub::TestHub};
+use crate::{
+    hub::lifecycle::run_sql,
+    mcp_client::{self, McpEra},
+    test_hub::{TIMEOUT, TestHub},
+};
 
 async fn broken_chain(site: &TestHub) -> Value {
     let verified = site.get("/v1/audit/verify").await.expect(200);
@@ -39,4 +44,48 @@ async fn the_first_entry_that_is_not_as_it_was_written_is_named() {
     assert_eq!(made["entries"].as_array().unwrap().len(), 4, "{made}");
     let after = broken_chain(&site).await;
     assert_eq!(after["firstBrokenSeq"], before["firstBrokenSeq"], "{after}");
+}
+
+#[tokio::test]
+async fn every_change_and_every_tool_call_is_in_the_log_and_the_log_holds() {
+    let site = TestHub::new().await.with_examples().await;
+    mcp_client::call_for_text(
+        &site,
+        &site.admin,
+        &McpEra::Stateless,
+        "get_tenant",
+        &json!({"tenant_id": "tenant_123"}),
+    )
+    .await;
+    for action in [
+        "create_group",
+        "create_tenant",
+        "write_share_file",
+        "create_tenant_cron",
+        "get_tenant",
+    ] {
+        let path = format!("/v1/audit?action={action}");
+        let logged = eventually_some(TIMEOUT, async || {
+            let audit = site.get(&path).await.expect(200);
+            let entries = audit["entries"].as_array().unwrap();
+            (!entries.is_empty()).then_some(())
+        });
+        assert!(logged.await.is_some(), "{action} is not in the log");
+    }
+    let write = site
+        .get("/v1/audit?action=write_share_file&limit=1")
+        .await
+        .expect(200);
+    let entry = &write["entries"][0];
+    assert!(
+        entry["target"].as_str().unwrap().starts_with("division1:"),
+        "{entry}"
+    );
+    assert!(!entry["contentSha256"].as_str().unwrap().is_empty());
+    assert_eq!(site.get("/v1/audit/verify").await.expect(200)["ok"], true);
+    let metrics = site.hub.metrics().render(&[]);
+    assert!(
+        metrics.contains("operation=\"get_tenant\",via=\"mcp\",code=\"200\""),
+        "{metrics}"
+    );
 }

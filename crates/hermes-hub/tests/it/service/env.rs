@@ -1,4 +1,4 @@
-//! Variables of tenants that would decide what code programs load.
+//! Variables of tenants: those that decide what code programs load are refused, and secret values appear nowhere.
 
 use hermes_hub::storage::state::NewVariable;
 use reqwest::Method;
@@ -90,4 +90,62 @@ async fn one_that_was_set_before_is_left_out_and_a_condition_tells() {
         in_force(tenant).is_some_and(|condition| condition["status"] == "True")
     })
     .await;
+}
+
+#[tokio::test]
+async fn planted_secrets_appear_nowhere() {
+    let site = TestHub::new().await.with_examples().await;
+    let secret = "sk-planted-0123456789abcdef";
+    site.put(
+        "/v1/tenants/tenant_123/env/API_KEY",
+        &json!({"value": secret}),
+    )
+    .await
+    .expect(204);
+    let made = site
+        .tenant(json!({"id": "second", "env": {"API_KEY": secret}}))
+        .await;
+    let runtime_key = made["runtimeKey"].as_str().unwrap().to_owned();
+    let env = site.get("/v1/tenants/tenant_123/env").await.expect(200);
+    assert_eq!(env["env"][0]["name"], "API_KEY");
+    assert_eq!(env["env"][0]["last4"], "cdef");
+    site.put("/v1/tenants/tenant_123/env/PATH", &json!({"value": secret}))
+        .await
+        .expect(422);
+    site.put("/v1/tenants/tenant_123/env/API_KEY", &json!({"value": 5}))
+        .await
+        .expect(400);
+    let wrong = site
+        .put("/v1/tenants/tenant_123/access", &json!({"status": secret}))
+        .await;
+    assert_eq!(wrong.status, 400);
+    assert!(!wrong.text.contains(secret), "{}", wrong.text);
+    let token = &site.admin;
+    let astray = site.get(&format!("/v1/tenants/{token}")).await;
+    assert_eq!(astray.status, 400);
+    assert!(!astray.text.contains(token.as_str()), "{}", astray.text);
+    for path in [
+        "/v1/tenants",
+        "/v1/tenants/tenant_123",
+        "/v1/tenants/second",
+        "/v1/audit?format=ndjson",
+        "/v1/tokens",
+    ] {
+        let answer = site.get(path).await;
+        for hidden in [secret, runtime_key.as_str(), token.as_str()] {
+            assert!(!answer.text.contains(hidden), "{path} shows a secret");
+        }
+    }
+    // What is still to be logged of reads is written when the Hub ends.
+    site.hub.close().await;
+    site.hub.state().close().await;
+    let database = std::fs::read(site.directory.path().join("hub/hub.db")).unwrap();
+    for hidden in [secret, runtime_key.as_str(), token.as_str()] {
+        assert!(
+            !database
+                .windows(hidden.len())
+                .any(|part| part == hidden.as_bytes()),
+            "the database holds a secret"
+        );
+    }
 }
