@@ -16,7 +16,7 @@ mod temporary_hub;
 const SOCKET_ABI: u32 = 9;
 
 /// What was tried, and whether it worked.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SelftestAttempt {
     pub what: &'static str,
     pub outcome: AttemptOutcome,
