@@ -11,6 +11,9 @@ use super::process_table;
 
 pub const MARKER_VARIABLE: &str = "HERMES_COMMAND";
 
+/// Tells the guard whose commands to kill. The guard cannot find out by itself: its host may be dead before it has begun.
+pub const OWNER_VARIABLE: &str = "HERMES_COMMAND_OWNER";
+
 static NEXT_MARKER: AtomicU64 = AtomicU64::new(0);
 
 /// A marker that is unique for each command.
@@ -43,14 +46,24 @@ pub(super) struct CommandOwner {
 }
 
 impl CommandOwner {
-    fn this_process() -> Self {
-        Self::with_pid(std::process::id())
-    }
-
-    /// The process that has this pid now.
-    pub(super) fn with_pid(pid: u32) -> Self {
+    pub(super) fn this_process() -> Self {
+        let pid = std::process::id();
         let start_time = process_table::start_time(pid).unwrap_or(0);
         Self { pid, start_time }
+    }
+
+    /// Reads what [`Self::variable_value`] has written.
+    pub(super) fn from_variable() -> Option<Self> {
+        let value = std::env::var(OWNER_VARIABLE).ok()?;
+        let (pid, start_time) = value.split_once('-')?;
+        Some(Self {
+            pid: pid.parse().ok()?,
+            start_time: start_time.parse().ok()?,
+        })
+    }
+
+    pub(super) fn variable_value(self) -> String {
+        format!("{}-{}", self.pid, self.start_time)
     }
 
     fn prefix(self) -> String {

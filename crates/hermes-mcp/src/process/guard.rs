@@ -51,9 +51,8 @@ fn start() -> io::Result<()> {
     // Servers must not pass for somebody whom the host asks.
     let _ = crate::process::descendants::lower_lock_limit();
     reset_signals()?;
-    let host_process = rustix::process::getppid();
     match fork()? {
-        ForkSide::Guard => guard(host, host_process),
+        ForkSide::Guard => guard(host),
         ForkSide::Watchdog(guard) => {
             // While the watchdog held it, the host could not tell that the guard is gone.
             drop(host);
@@ -62,10 +61,8 @@ fn start() -> io::Result<()> {
     }
 }
 
-fn guard(host: OwnedFd, host_process: Option<Pid>) -> io::Result<()> {
-    let commands = host_process
-        .and_then(|pid| u32::try_from(pid.as_raw_nonzero().get()).ok())
-        .map(CommandOwner::with_pid);
+fn guard(host: OwnedFd) -> io::Result<()> {
+    let commands = CommandOwner::from_variable();
     name_process(c"mcp-guard");
     // Its own group: what is sent to the watchdog's group is not for both.
     let _ = rustix::process::setpgid(None, None);

@@ -27,7 +27,11 @@ use tokio::{
 };
 
 use super::{ServerProcess, SpawnError, server_process::StartReply, wire, wire::SpawnMessage};
-use crate::process::{child_limit, command_marker::MARKER_VARIABLE, sandbox};
+use crate::process::{
+    child_limit,
+    command_marker::{CommandOwner, MARKER_VARIABLE, OWNER_VARIABLE},
+    sandbox,
+};
 
 /// Room in the pipes of stdin and stdout, four times the default: large messages then cost fewer wake-ups. More is not
 /// faster, and a user has 64 MiB for all pipes; once they are used up, every new pipe shrinks to a page or two.
@@ -227,6 +231,10 @@ impl GuardProcess {
             .arg0("mcp-guard")
             // A command may be a host itself; what kills it must spare the guard.
             .env_remove(MARKER_VARIABLE)
+            .env(
+                OWNER_VARIABLE,
+                CommandOwner::this_process().variable_value(),
+            )
             .args(&program.args)
             .stdin(Stdio::from(OwnedFd::from(guard_end)))
             .stdout(stdout)

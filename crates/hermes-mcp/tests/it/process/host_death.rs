@@ -224,3 +224,28 @@ async fn the_guard_ends_with_its_handle_and_its_last_server() {
     let gone = || pids.iter().all(|pid| status(*pid, "State").is_none());
     assert!(within(TIMEOUT, gone).await);
 }
+
+#[tokio::test]
+async fn commands_end_though_their_owner_was_dead_before_the_guard_began() {
+    use hermes_mcp::process::command_marker::{MARKER_VARIABLE, OWNER_VARIABLE};
+    let mut owner = std::process::Command::new("true").spawn().unwrap();
+    let identity = format!("{}-1", owner.id());
+    owner.wait().unwrap();
+    let mut command = std::process::Command::new("sleep")
+        .arg("600")
+        .env(MARKER_VARIABLE, format!("{identity}-0"))
+        .spawn()
+        .unwrap();
+    let (host, guard_end) = std::os::unix::net::UnixStream::pair().unwrap();
+    drop(host);
+    let mut guard = std::process::Command::new(env!("CARGO_BIN_EXE_hermes-mcp-guard"))
+        .env(OWNER_VARIABLE, identity)
+        .stdin(std::os::fd::OwnedFd::from(guard_end))
+        .spawn()
+        .unwrap();
+    let ended = tokio::task::spawn_blocking(move || {
+        guard.wait().unwrap();
+        hermes_testkit::wait_until(TIMEOUT, || command.try_wait().unwrap().is_some())
+    });
+    assert!(ended.await.unwrap());
+}
