@@ -101,6 +101,9 @@ pub enum StoreError {
     /// The id of an approval may only have letters, digits, `_` and `-`, 64 at most.
     #[error("`{id}` is not an approval id")]
     BadApprovalId { id: String },
+    /// As many messages as may wait for one chat are waiting.
+    #[error("too many messages wait for the chat `{chat}`; nothing is added until some are sent")]
+    OutboxFull { chat: String },
 }
 
 /// The kinds of SQLite errors that callers distinguish.

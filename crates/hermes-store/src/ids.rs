@@ -90,6 +90,18 @@ impl SessionKey {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The same key for a chat whose id has changed; `None` if it is the key of another chat.
+    pub fn with_chat_id(&self, platform: &str, old: &str, new: &str) -> Option<Self> {
+        // agent:<namespace>:<platform>:<kind>:<chat>…
+        let mut parts: Vec<&str> = self.0.split(':').collect();
+        if parts.first() != Some(&"agent") || parts.get(2) != Some(&platform) {
+            return None;
+        }
+        let chat = parts.get_mut(4).filter(|chat| **chat == old)?;
+        *chat = new;
+        Some(Self(parts.join(":")))
+    }
 }
 
 impl fmt::Display for SessionKey {
@@ -109,6 +121,30 @@ mod tests {
         }
         for good in ["20260101_010101_abcdef", "cron_job_123_x", "ä", "1:2", "x"] {
             assert_eq!(SessionId::parse(good).unwrap().as_str(), good);
+        }
+    }
+
+    #[test]
+    fn a_key_follows_its_chat_to_another_id() {
+        let moved = |key: &str| {
+            let moved = SessionKey::new(key).with_chat_id("telegram", "-5", "-1005");
+            moved.map(|key| key.to_string())
+        };
+        for (key, expected) in [
+            (
+                "agent:main:telegram:group:-5",
+                Some("agent:main:telegram:group:-1005"),
+            ),
+            (
+                "agent:x:telegram:group:-5:7:u",
+                Some("agent:x:telegram:group:-1005:7:u"),
+            ),
+            ("agent:main:telegram:group:-55", None),
+            ("agent:main:telegram:group:1:-5", None),
+            ("agent:main:telegram@work:group:-5", None),
+            ("cli:-5", None),
+        ] {
+            assert_eq!(moved(key).as_deref(), expected, "{key}");
         }
     }
 

@@ -31,7 +31,7 @@ pub use file::lock_with_timeout;
 pub use ids::{BadSessionId, MessageId, SessionId, SessionKey};
 pub use messages::{
     CompactionFailure, Content, MessageQuery, MessageRows, MessageState, MessageWindow, NewMessage,
-    RecentTexts, RewindResult, Role, StoredMessage, TextMessage,
+    PlatformTurn, RecentTexts, RewindResult, Role, StoredMessage, TextMessage,
 };
 pub use origin::{Origin, SessionKeyPolicy};
 pub use search::{SearchHit, SearchMatching, SearchOrder, SearchQuery};

@@ -11,6 +11,7 @@ use crate::{
 
 mod compact;
 mod content;
+mod platform_message;
 mod read;
 mod rewind;
 mod texts;
@@ -19,6 +20,7 @@ pub use crate::messages::texts::{RecentTexts, TextMessage};
 pub use compact::CompactionFailure;
 pub use content::Content;
 pub(crate) use content::is_structured;
+pub use platform_message::PlatformTurn;
 pub use read::{MessageQuery, MessageRows, MessageWindow};
 pub use rewind::RewindResult;
 

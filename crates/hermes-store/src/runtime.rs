@@ -12,7 +12,11 @@ use crate::{
 };
 
 mod approvals;
+mod chat_migration;
+mod cursors;
 mod events;
+mod inbox;
+mod outbox;
 mod runs;
 
 pub use approvals::{
@@ -20,6 +24,11 @@ pub use approvals::{
     new_approval_id,
 };
 pub use events::{EventLog, EventPage, LogEnd, LogLimits, LogStorage, LoggedEvent};
+pub use inbox::{InboxCounts, InboxKey, InboxRow, InboxState, NewUpdate};
+pub use outbox::{
+    ChunkStart, NewOutbound, NewOutboundChunk, OutboundAction, OutboundChat, OutboundCounts,
+    OutboundRow, OutboundState,
+};
 pub use runs::{
     IdempotencyKey, NewRun, Run, RunAcceptance, RunEnd, RunEvent, RunStatus, new_run_id,
 };
@@ -29,6 +38,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../migrations/runtime/0001.sql"),
     include_str!("../migrations/runtime/0002.sql"),
     include_str!("../migrations/runtime/0003.sql"),
+    include_str!("../migrations/runtime/0004.sql"),
 ];
 
 /// A home's running state. Clones share the connections.

@@ -12,6 +12,7 @@ use crate::{
 
 mod chat;
 mod chat_marks;
+mod chat_migration;
 mod end;
 mod list;
 mod title;

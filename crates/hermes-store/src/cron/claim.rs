@@ -11,7 +11,7 @@ use jiff::Zoned;
 use serde_json::{Value, json};
 
 use super::{
-    CronError, CronFile, Job, JobState, Repeat,
+    CronError, CronFile, DeliveryRecord, DeliveryStatus, Job, JobState, Repeat,
     directory::cron_dir,
     schedule::{self, seconds_between},
 };
@@ -48,6 +48,8 @@ pub struct RunResult {
     pub error: Option<String>,
     /// Why its message could not be delivered.
     pub delivery_error: Option<String>,
+    /// Where its message went, or was to go.
+    pub deliveries: Vec<DeliveryRecord>,
 }
 
 impl Job {
@@ -172,6 +174,9 @@ impl CronFile {
         job.set("last_status", status);
         job.set("last_error", result.error.clone());
         job.set("last_delivery_error", result.delivery_error.clone());
+        let status = DeliveryStatus::of(&result.deliveries);
+        job.set("last_delivery_status", status.as_str());
+        job.set("last_deliveries", json!(result.deliveries));
         job.set("fire_claim", Value::Null);
         if job.get("run_claim").is_some() {
             job.set("run_claim", Value::Null);

@@ -1,5 +1,10 @@
 //! `cron/executions.db`: a record of runs, shared with Hermes Agent 0.19. It is not a queue: a run that was cut off is
 //! recorded as `unknown` and not repeated.
+//!
+//! How a run went and whether its message was delivered are two things: deliveries are in a table of their own, which
+//! 0.19 does not know.
+
+mod deliveries;
 
 use hermes_config::{Home, random::random_digits};
 use jiff::Zoned;
@@ -13,6 +18,8 @@ use crate::{
     db::{Database, row},
     file::create_private_dir,
 };
+
+pub use self::deliveries::{DeliveryRecord, DeliveryStatus};
 
 /// Maximum number of finished runs.
 const MAX_FINISHED: i64 = 1000;
@@ -68,9 +75,15 @@ pub struct Execution {
     /// ISO time.
     pub finished_at: Option<String>,
     pub error: Option<String>,
+    /// Where its message went, or was to go.
+    pub deliveries: Vec<DeliveryRecord>,
 }
 
 impl Execution {
+    pub fn delivery_status(&self) -> DeliveryStatus {
+        DeliveryStatus::of(&self.deliveries)
+    }
+
     fn read(found: &SqliteRow) -> Result<Self, sqlx::Error> {
         Ok(Self {
             id: row::required_text(found, "id")?,
@@ -89,6 +102,7 @@ impl Execution {
             started_at: row::text(found, "started_at")?,
             finished_at: row::text(found, "finished_at")?,
             error: row::text(found, "error")?,
+            deliveries: Vec::new(),
         })
     }
 }
@@ -118,6 +132,7 @@ impl Executions {
             "CREATE INDEX IF NOT EXISTS idx_executions_job_claimed ON executions(job_id, claimed_at DESC, id DESC)",
             "CREATE INDEX IF NOT EXISTS idx_executions_status_claimed \
              ON executions(status, claimed_at DESC, id DESC)",
+            deliveries::CREATE_TABLE,
         ] {
             sqlx::query(statement)
                 .execute(&mut *write)
@@ -211,6 +226,9 @@ impl Executions {
         .execute(&mut *write)
         .await
         .map_err(|error| self.database.error(error))?;
+        deliveries::prune(&mut write)
+            .await
+            .map_err(|error| self.database.error(error))?;
         write.commit().await
     }
 
@@ -238,6 +256,7 @@ impl Executions {
             write.commit().await?;
             recovered += 1;
         }
+        self.recover_deliveries(is_gone).await?;
         Ok(recovered)
     }
 
@@ -251,7 +270,9 @@ impl Executions {
         .bind(limit)
         .fetch_all(self.database.readers())
         .await;
-        self.read_rows(rows)
+        let mut executions = self.read_rows(rows)?;
+        self.read_deliveries(&mut executions).await?;
+        Ok(executions)
     }
 
     fn read_rows(

@@ -342,6 +342,8 @@ const FIXED_KEYS: &[&str] = &[
     "last_status",
     "last_error",
     "last_delivery_error",
+    "last_delivery_status",
+    "last_deliveries",
     "fire_claim",
     "run_claim",
     "enabled",

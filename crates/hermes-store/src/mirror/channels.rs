@@ -4,9 +4,11 @@
 use std::path::PathBuf;
 
 use hermes_config::Home;
-use serde_json::Value;
+use serde_json::{Map, Value, json};
 
-use crate::{StoreError, file, json};
+use crate::{StoreError, clock, file, json::parse_json};
+
+const DIRECTORY_FILE: &str = "channel_directory.json";
 
 /// One channel, chat or topic.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -49,8 +51,9 @@ impl ChannelDirectory {
         Ok(directory)
     }
 
-    fn load_listed(home: &Home) -> Result<Option<Self>, StoreError> {
-        let Some(Value::Object(document)) = read_json(home, "channel_directory.json")? else {
+    /// Reads the directory without the user's names.
+    pub fn load_listed(home: &Home) -> Result<Option<Self>, StoreError> {
+        let Some(Value::Object(document)) = read_json(home, DIRECTORY_FILE)? else {
             return Ok(None);
         };
         if document.is_empty() {
@@ -68,6 +71,23 @@ impl ChannelDirectory {
             }
         }
         Ok(Some(directory))
+    }
+
+    /// Replaces the directory of the home, with the present time.
+    pub fn save(&mut self, home: &Home) -> Result<(), StoreError> {
+        self.updated_at = Some(clock::utc_iso(clock::epoch_seconds()));
+        let platforms: Map<String, Value> = self
+            .platforms
+            .iter()
+            .map(|(platform, channels)| {
+                let channels = channels.iter().map(channel_json).collect();
+                (platform.clone(), Value::Array(channels))
+            })
+            .collect();
+        let document = json!({"updated_at": self.updated_at, "platforms": platforms});
+        let path = home.path().join(DIRECTORY_FILE);
+        let text = format!("{document:#}\n");
+        file::replace_file(&path, text.as_bytes()).map_err(|source| StoreError::Io { path, source })
     }
 
     fn apply_aliases(&mut self, home: &Home) -> Result<(), StoreError> {
@@ -117,6 +137,16 @@ impl ChannelDirectory {
     }
 }
 
+fn channel_json(channel: &Channel) -> Value {
+    let mut entry = json!({"id": channel.id, "name": channel.name, "type": channel.kind});
+    for (key, value) in [("guild", &channel.guild), ("thread_id", &channel.thread_id)] {
+        if let Some(value) = value {
+            entry[key] = json!(value);
+        }
+    }
+    entry
+}
+
 fn parse_channel(entry: &Value) -> Option<Channel> {
     let map = entry.as_object()?;
     Some(Channel {
@@ -145,7 +175,7 @@ fn read_json(home: &Home, name: &str) -> Result<Option<Value>, StoreError> {
         path: path.clone(),
         source,
     })?;
-    let value = text.as_deref().and_then(json::parse_json);
+    let value = text.as_deref().and_then(parse_json);
     if text.is_some() && value.is_none() {
         tracing::warn!(path = %path.display(), "ignored a file that is not JSON");
     }
@@ -192,6 +222,34 @@ mod tests {
         );
         assert_eq!(directory.platform("slack")[0].name, "x");
         assert_eq!(directory.platform("telegram"), []);
+    }
+
+    #[test]
+    fn what_is_saved_is_read_again_without_the_names_of_the_user() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        fs::write(
+            directory.path().join("channel_aliases.json"),
+            r#"{"telegram": {"7:9": "mine"}}"#,
+        )
+        .unwrap();
+        let topic = Channel {
+            id: Some("7:9".into()),
+            name: "Team / Plans".into(),
+            kind: "group".into(),
+            guild: None,
+            thread_id: Some("9".into()),
+        };
+        let mut saved = ChannelDirectory {
+            updated_at: None,
+            platforms: vec![("telegram".into(), vec![topic])],
+        };
+        saved.save(&home).unwrap();
+        let read = ChannelDirectory::load_listed(&home).unwrap().unwrap();
+        assert_eq!(read, saved);
+        assert!(read.updated_at.is_some_and(|time| time.ends_with('Z')));
+        let named = ChannelDirectory::load(&home).unwrap().unwrap();
+        assert_eq!(named.platform("telegram")[0].name, "mine");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! `runtime.db`: migrations and the life of an approval.
 
 mod events;
+mod inbox;
+mod outbox;
 
 use std::{fs, time::Duration};
 
@@ -53,7 +55,7 @@ async fn a_new_database_has_every_table_and_opens_again() {
         .unwrap();
     assert_eq!(
         String::from_utf8(output.stdout).unwrap().trim(),
-        "approvals bridge_events bridge_marks cursors inbox meta outbox replies run_events runs 3"
+        "approvals bridge_events bridge_marks cursors inbox meta outbox replies run_events runs 4"
     );
 }
 

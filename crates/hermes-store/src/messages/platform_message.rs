@@ -1,0 +1,89 @@
+//! Messages of chats, found by the platform's ids of them.
+
+use super::{MessageQuery, MessageRows, Role, message_columns};
+use crate::{MessageId, SessionId, Store, StoreError};
+
+/// What is stored of the turn that a message of a chat began.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PlatformTurn {
+    /// The user's message.
+    pub prompt: MessageId,
+    /// The answer, if the turn was complete.
+    pub answer: Option<String>,
+    /// Whether another turn began since.
+    pub has_later: bool,
+}
+
+/// More messages in a turn than any has: the limit of a read.
+const MAX_TURN_MESSAGES: u32 = 10_000;
+
+impl Store {
+    /// The turn that the message with this id began, if it is stored.
+    pub async fn platform_turn(
+        &self,
+        session: &SessionId,
+        platform_message: &str,
+    ) -> Result<Option<PlatformTurn>, StoreError> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            message_columns!(),
+            " FROM {messages} AS m WHERE m.session_id = ?1 AND m.platform_message_id = ?2 AND m.role = 'user' \
+             AND m.active = 1 ORDER BY m.id DESC LIMIT 1"
+        );
+        let rows = sqlx::query(self.sql(SQL))
+            .bind(session.as_str())
+            .bind(platform_message)
+            .fetch_all(self.readers())
+            .await;
+        let Some(prompt) = self.messages(rows)?.pop() else {
+            return Ok(None);
+        };
+        let query = MessageQuery {
+            rows: MessageRows::Active,
+            roles: Vec::new(),
+            before: None,
+            after: Some(prompt.id),
+            limit: MAX_TURN_MESSAGES,
+        };
+        let mut turn = PlatformTurn {
+            prompt: prompt.id,
+            answer: None,
+            has_later: false,
+        };
+        for message in self.read_messages(session, &query).await? {
+            match message.body.role {
+                Role::User if !message.body.observed => {
+                    turn.has_later = true;
+                    break;
+                }
+                Role::Assistant => {
+                    let is_final = message.body.tool_calls.is_none()
+                        && message.body.finish_reason.as_deref() != Some("interrupted");
+                    let content = message.body.content.filter(|_| is_final);
+                    turn.answer = content.map(|content| content.text().into_owned());
+                }
+                _ => turn.answer = None,
+            }
+        }
+        Ok(Some(turn))
+    }
+
+    /// Takes back an answer that was cut off, so that the turn can go on before it.
+    pub async fn rewind_partial_answer(
+        &self,
+        session: &SessionId,
+        prompt: MessageId,
+    ) -> Result<(), StoreError> {
+        let mut write = self.begin().await?;
+        sqlx::query(
+            "UPDATE messages SET active = 0, compacted = 0 WHERE session_id = ?1 AND id > ?2 AND active = 1 \
+             AND role = 'assistant' AND tool_calls IS NULL AND finish_reason = 'interrupted'",
+        )
+        .bind(session.as_str())
+        .bind(prompt.0)
+        .execute(&mut *write)
+        .await
+        .map_err(|error| self.error(error))?;
+        write.commit().await
+    }
+}
