@@ -1,18 +1,33 @@
-//! The messaging platforms: tokens, home channels, and where their servers are.
+//! The messaging platforms: tokens, home channels, where their servers are, who may use them, and how conversations go.
 //!
 //! A variable wins over `config.yaml`, which wins over `gateway.json`. In each file a platform's keys may stand under
 //! `<platform>`, `platforms.<platform>` or `gateway.platforms.<platform>`; the first place that has a key counts.
 
 use std::{fmt, path::PathBuf};
 
-use crate::{Secret, Variables, fields::Fields};
+use crate::{
+    Secret, Variables,
+    fields::{Fields, parse_flag},
+};
 
+mod access;
+mod account;
 mod api_server;
+mod groups;
+mod keys;
+mod reset;
 
+use account::SharedDefaults;
+use keys::AccountKeys;
+
+pub use access::{AccessSettings, BotPolicy, CommandAccess, IdList, UnauthorizedDm};
+pub use account::{HomeChannel, PlatformSettings, ReplyToMode, WebhookSettings};
 pub use api_server::ApiServerSettings;
+pub use groups::{ChatRules, GroupSettings};
+pub use reset::{ResetMode, ResetPolicy, ResetSettings};
 
 /// The platforms messages can be sent to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Platform {
     /// Telegram, by its bot API.
     Telegram,
@@ -67,24 +82,91 @@ impl fmt::Display for Platform {
 
 /// Everything that is set about messaging.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a setting of its own"
+)]
 pub struct GatewaySettings {
-    telegram: PlatformSettings,
-    discord: PlatformSettings,
-    slack: PlatformSettings,
+    telegram: AccountList,
+    discord: AccountList,
+    slack: AccountList,
     /// The local HTTP API.
     pub api_server: ApiServerSettings,
     /// `max_concurrent_turns`: turns that go on side by side.
     pub max_concurrent_turns: u32,
     /// `HERMES_MEDIA_ALLOW_DIRS`: directories whose files may be sent wherever they are.
     pub media_dirs: Vec<PathBuf>,
+    /// `GATEWAY_ALLOWED_USERS`: people who may use every account.
+    pub allowed_users: IdList,
+    /// `GATEWAY_ALLOW_ALL_USERS`: whether everybody may.
+    pub allow_all_users: bool,
+    /// `display.busy_input_mode`.
+    pub busy_input_mode: BusyInputMode,
+    /// `session_reset`, `reset_by_platform` and `reset_by_type`.
+    pub session_reset: ResetSettings,
+    /// `group_sessions_per_user`: everybody in a group has a session of their own.
+    pub group_sessions_per_user: bool,
+    /// `thread_sessions_per_user`: the same inside threads.
+    pub thread_sessions_per_user: bool,
+    /// `write_sessions_json`: whether the routing is mirrored to `sessions/sessions.json`.
+    pub write_sessions_json: bool,
+}
+
+/// The bot accounts of one platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct AccountList {
+    first: PlatformSettings,
+    further: Vec<(String, PlatformSettings)>,
+}
+
+/// What a message does that arrives while the session is busy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum BusyInputMode {
+    /// It stops the turn and is the next one.
+    #[default]
+    Interrupt,
+    /// It waits for its turn.
+    Queue,
+    /// It is shown to the model between two calls of the turn.
+    Steer,
 }
 
 /// Turns side by side, where the configuration does not say.
 const DEFAULT_CONCURRENT_TURNS: u32 = 16;
 
 impl GatewaySettings {
-    /// What is set about a platform.
+    /// What is set about the first account of a platform.
     pub fn platform(&self, platform: Platform) -> &PlatformSettings {
+        &self.list(platform).first
+    }
+
+    /// The accounts of a platform that have a token, by name. The first account's name is empty.
+    pub fn accounts(
+        &self,
+        platform: Platform,
+    ) -> impl Iterator<Item = (&str, &PlatformSettings)> + use<'_> {
+        self.all_accounts(platform)
+            .filter(|(_, settings)| settings.token.is_some())
+    }
+
+    /// The account of that name, with a token or without; the first one's name is empty.
+    pub fn account(&self, platform: Platform, name: &str) -> Option<&PlatformSettings> {
+        let mut accounts = self.all_accounts(platform);
+        let (_, settings) = accounts.find(|(found, _)| *found == name)?;
+        Some(settings)
+    }
+
+    fn all_accounts(
+        &self,
+        platform: Platform,
+    ) -> impl Iterator<Item = (&str, &PlatformSettings)> + use<'_> {
+        let list = self.list(platform);
+        let further = list.further.iter();
+        std::iter::once(("", &list.first))
+            .chain(further.map(|(name, settings)| (name.as_str(), settings)))
+    }
+
+    fn list(&self, platform: Platform) -> &AccountList {
         match platform {
             Platform::Telegram => &self.telegram,
             Platform::Discord => &self.discord,
@@ -96,34 +178,10 @@ impl GatewaySettings {
     pub fn secrets(&self) -> impl Iterator<Item = Secret<String>> {
         Platform::ALL
             .into_iter()
-            .filter_map(|platform| self.platform(platform).token.clone())
+            .flat_map(|platform| self.all_accounts(platform))
+            .flat_map(|(_, settings)| settings.secrets())
             .chain(self.api_server.key.clone())
     }
-}
-
-/// What is set about one platform.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PlatformSettings {
-    /// The bot's token. None if there is none, or the platform is switched off.
-    pub token: Option<Secret<String>>,
-    /// Where messages go that name no chat.
-    pub home_channel: Option<HomeChannel>,
-    /// Where the platform's API is.
-    pub base_url: String,
-    /// Whether the token may be sent without TLS to another machine.
-    pub allow_http: bool,
-    /// The proxy to use instead of the system's (`DISCORD_PROXY`).
-    pub proxy: Option<String>,
-}
-
-/// A chat that messages go to by default.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HomeChannel {
-    pub chat_id: String,
-    /// Its name for people.
-    pub name: Option<String>,
-    /// The thread or topic in it.
-    pub thread_id: Option<String>,
 }
 
 /// Reads the settings from the documents, the most important one first.
@@ -135,15 +193,50 @@ pub(crate) fn parse_gateway(documents: &[&Fields], variables: &Variables) -> Gat
             [(*document).clone(), document.section("platforms"), deeper]
         })
         .collect();
-    let read = |platform| PlatformSettings::from_sections(platform, &parents, variables);
     // Keys of the gateway stand at the top level or under `gateway`.
-    let turns = documents.iter().find_map(|document| {
-        let places = [(*document).clone(), document.section("gateway")];
-        let place = places
-            .into_iter()
-            .find(|place| place.is_set("max_concurrent_turns"))?;
-        Some(place.integer("max_concurrent_turns", DEFAULT_CONCURRENT_TURNS, 1))
-    });
+    let places: Vec<Fields> = documents
+        .iter()
+        .flat_map(|document| [(*document).clone(), document.section("gateway")])
+        .collect();
+    let with = |key: &str| places.iter().find(|place| place.is_set(key));
+    let flag = |key: &str, default| with(key).map_or(default, |place| place.flag(key, default));
+    let shared = SharedDefaults {
+        unauthorized_dm: with("unauthorized_dm_behavior").map_or_else(
+            UnauthorizedDm::default,
+            |place| {
+                let default = UnauthorizedDm::default();
+                place.choice("unauthorized_dm_behavior", &access::UNAUTHORIZED, default)
+            },
+        ),
+        observe: flag("observe_groups", false),
+        is_streaming: with("streaming").is_none_or(|place| match place.get("streaming") {
+            Some(value) if value.is_object() => place.section("streaming").flag("enabled", true),
+            _ => place.flag("streaming", true),
+        }),
+    };
+    let root = documents.first().copied();
+    let read = |platform: Platform| {
+        let sections: Vec<Fields> = parents
+            .iter()
+            .map(|parent| parent.section(platform.name()))
+            .collect();
+        for section in &sections {
+            section.warn_mistyped(&KNOWN_KEYS);
+        }
+        let Some(root) = root else {
+            return AccountList {
+                first: PlatformSettings::default_of(platform),
+                further: Vec::new(),
+            };
+        };
+        let keys = AccountKeys::first(platform, &sections, variables, root);
+        AccountList {
+            first: PlatformSettings::read(&keys, shared),
+            further: account::read_accounts(&keys, shared),
+        }
+    };
+    let turns = with("max_concurrent_turns")
+        .map(|place| place.integer("max_concurrent_turns", DEFAULT_CONCURRENT_TURNS, 1));
     let media_dirs = variables.get("HERMES_MEDIA_ALLOW_DIRS").unwrap_or_default();
     GatewaySettings {
         telegram: read(Platform::Telegram),
@@ -154,48 +247,109 @@ pub(crate) fn parse_gateway(documents: &[&Fields], variables: &Variables) -> Gat
         media_dirs: std::env::split_paths(media_dirs)
             .filter(|path| path.is_absolute())
             .collect(),
+        allowed_users: read_allowed_users(&places, variables),
+        allow_all_users: read_allow_all(root, &places, variables),
+        busy_input_mode: read_busy_mode(documents),
+        session_reset: ResetSettings::read(&places),
+        group_sessions_per_user: flag("group_sessions_per_user", true),
+        thread_sessions_per_user: flag("thread_sessions_per_user", false),
+        write_sessions_json: flag("write_sessions_json", true),
     }
 }
 
-impl PlatformSettings {
-    fn from_sections(platform: Platform, parents: &[Fields], variables: &Variables) -> Self {
-        let places: Vec<Fields> = parents
-            .iter()
-            .map(|parent| parent.section(platform.name()))
-            .collect();
-        let extras: Vec<Fields> = places.iter().map(|place| place.section("extra")).collect();
-        let variable = |what: &str| {
-            variables
-                .get(&platform.variable(what))
-                .map(|value| value.trim().to_owned())
-                .filter(|value| !value.is_empty())
-        };
-        let is_enabled = places
-            .iter()
-            .find(|place| place.is_set("enabled"))
-            .is_none_or(|place| place.flag("enabled", true));
-        Self {
-            token: variable("BOT_TOKEN")
-                .or_else(|| first_text(&places, "token"))
-                .filter(|_| is_enabled)
-                .map(Secret::new),
-            home_channel: variable("HOME_CHANNEL")
-                .map(|chat_id| HomeChannel {
-                    chat_id,
-                    name: variable("HOME_CHANNEL_NAME"),
-                    thread_id: variable("HOME_CHANNEL_THREAD_ID"),
-                })
-                .or_else(|| places.iter().find_map(parse_home_channel)),
-            base_url: variable("BASE_URL")
-                .or_else(|| first_text(&extras, "base_url"))
-                .unwrap_or_else(|| platform.default_base_url().to_owned()),
-            allow_http: extras
-                .iter()
-                .find(|extra| extra.is_set("allow_http"))
-                .is_some_and(|extra| extra.flag("allow_http", false)),
-            proxy: variable("PROXY").filter(|_| platform == Platform::Discord),
+/// Keys of a platform; one that is nearly so is a slip.
+const KNOWN_KEYS: [&str; 43] = [
+    "accounts",
+    "allow_admin_from",
+    "allow_all_users",
+    "allow_bots",
+    "allow_from",
+    "allow_http",
+    "allowed_channels",
+    "allowed_chats",
+    "allowed_roles",
+    "allowed_topics",
+    "allowed_users",
+    "app_token",
+    "auto_thread",
+    "base_file_url",
+    "base_url",
+    "chats",
+    "enabled",
+    "extra",
+    "free_response_channels",
+    "free_response_chats",
+    "free_response_topics",
+    "group_allow_admin_from",
+    "group_allow_from",
+    "group_allowed_chats",
+    "group_allowed_users",
+    "group_user_allowed_commands",
+    "home_channel",
+    "mention_patterns",
+    "observe_groups",
+    "reactions",
+    "reply_in_thread",
+    "reply_to_mode",
+    "require_mention",
+    "streaming",
+    "strict_mention",
+    "token",
+    "typing_indicator",
+    "unauthorized_dm_behavior",
+    "user_allowed_commands",
+    "webhook_host",
+    "webhook_port",
+    "webhook_secret",
+    "webhook_url",
+];
+
+fn read_allowed_users(places: &[Fields], variables: &Variables) -> IdList {
+    let split = |text: &str| {
+        let ids = text.split(',').map(str::trim).filter(|id| !id.is_empty());
+        ids.map(str::to_owned).collect::<Vec<_>>()
+    };
+    match variables.get("GATEWAY_ALLOWED_USERS").map(split) {
+        Some(ids) if !ids.is_empty() => IdList::new(ids),
+        _ => {
+            let place = places.iter().find(|place| place.is_set("allowed_users"));
+            let texts = place.and_then(|place| place.texts_or_warn("allowed_users"));
+            IdList::new(
+                texts
+                    .unwrap_or_default()
+                    .iter()
+                    .flat_map(|text| split(text)),
+            )
         }
     }
+}
+
+fn read_allow_all(root: Option<&Fields>, places: &[Fields], variables: &Variables) -> bool {
+    const VARIABLE: &str = "GATEWAY_ALLOW_ALL_USERS";
+    let value = variables.get(VARIABLE).map(str::trim);
+    let Some(value) = value.filter(|value| !value.is_empty()) else {
+        let place = places.iter().find(|place| place.is_set("allow_all_users"));
+        return place.is_some_and(|place| place.flag("allow_all_users", false));
+    };
+    parse_flag(&value.into()).unwrap_or_else(|| {
+        if let Some(root) = root {
+            root.warn(VARIABLE, "must be true or false; false is used instead");
+        }
+        false
+    })
+}
+
+fn read_busy_mode(documents: &[&Fields]) -> BusyInputMode {
+    let modes = [
+        ("interrupt", BusyInputMode::Interrupt),
+        ("queue", BusyInputMode::Queue),
+        ("steer", BusyInputMode::Steer),
+    ];
+    let sections = documents.iter().map(|document| document.section("display"));
+    let mut set = sections.filter(|section| section.is_set("busy_input_mode"));
+    set.next().map_or_else(BusyInputMode::default, |section| {
+        section.choice("busy_input_mode", &modes, BusyInputMode::default())
+    })
 }
 
 /// The first text of that key, if it is one and its variables are set.
@@ -205,166 +359,5 @@ fn first_text(places: &[Fields], key: &str) -> Option<String> {
     (!text.is_empty() && !text.contains("${")).then_some(text)
 }
 
-/// `home_channel`: an id, or a mapping with `chat_id`.
-fn parse_home_channel(place: &Fields) -> Option<HomeChannel> {
-    let filled = |fields: &Fields, key| {
-        let text = fields.filled_text(key)?.trim().to_owned();
-        (!text.is_empty()).then_some(text)
-    };
-    if !place.get("home_channel")?.is_object() {
-        return Some(HomeChannel {
-            chat_id: filled(place, "home_channel")?,
-            name: None,
-            thread_id: None,
-        });
-    }
-    let channel = place.section("home_channel");
-    Some(HomeChannel {
-        chat_id: filled(&channel, "chat_id")?,
-        name: filled(&channel, "name"),
-        thread_id: filled(&channel, "thread_id"),
-    })
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Home, Settings};
-
-    fn parse(yaml: &str, variables: &[(&str, &str)]) -> Settings {
-        Settings::parse(yaml, Variables::from_pairs(variables.iter().copied())).unwrap()
-    }
-
-    fn token(settings: &Settings, platform: Platform) -> Option<String> {
-        let token = settings.gateway.platform(platform).token.as_ref()?;
-        Some(token.expose().clone())
-    }
-
-    #[test]
-    fn without_settings_there_are_the_services_and_no_token() {
-        let settings = parse("", &[]);
-        assert_eq!(settings.warnings, []);
-        for platform in Platform::ALL {
-            let found = settings.gateway.platform(platform);
-            assert_eq!(found.token, None);
-            assert_eq!(found.home_channel, None);
-            assert!(found.base_url.starts_with("https://"));
-            assert!(!found.allow_http);
-        }
-    }
-
-    #[test]
-    fn a_variable_wins_over_the_file() {
-        let yaml = "telegram: {token: from-file, home_channel: 5, extra: {base_url: 'http://localhost:1'}}\n";
-        let settings = parse(yaml, &[]);
-        assert_eq!(token(&settings, Platform::Telegram).unwrap(), "from-file");
-        let telegram = settings.gateway.platform(Platform::Telegram);
-        assert_eq!(telegram.home_channel.as_ref().unwrap().chat_id, "5");
-        assert_eq!(telegram.base_url, "http://localhost:1");
-
-        let settings = parse(
-            yaml,
-            &[
-                ("TELEGRAM_BOT_TOKEN", " from-variable "),
-                ("TELEGRAM_HOME_CHANNEL", "-100"),
-                ("TELEGRAM_HOME_CHANNEL_THREAD_ID", "7"),
-                ("TELEGRAM_HOME_CHANNEL_NAME", "Team"),
-                ("TELEGRAM_BASE_URL", "http://localhost:2"),
-                ("DISCORD_PROXY", "http://proxy:3128"),
-            ],
-        );
-        assert_eq!(
-            token(&settings, Platform::Telegram).unwrap(),
-            "from-variable"
-        );
-        let telegram = settings.gateway.platform(Platform::Telegram);
-        assert_eq!(
-            telegram.home_channel,
-            Some(HomeChannel {
-                chat_id: "-100".into(),
-                name: Some("Team".into()),
-                thread_id: Some("7".into()),
-            })
-        );
-        assert_eq!(telegram.base_url, "http://localhost:2");
-        assert_eq!(telegram.proxy, None);
-        let discord = settings.gateway.platform(Platform::Discord);
-        assert_eq!(discord.proxy.as_deref(), Some("http://proxy:3128"));
-    }
-
-    #[test]
-    fn a_platform_may_stand_in_three_places() {
-        let settings = parse(
-            "slack: {home_channel: {chat_id: C1}}\n\
-         platforms: {slack: {home_channel: C2, token: second}, discord: {token: '${DC}'}}\n\
-         gateway: {platforms: {slack: {token: third, extra: {allow_http: yes}}, telegram: {token: '${NOPE}'}}}\n",
-            &[("DC", "filled")],
-        );
-        let slack = settings.gateway.platform(Platform::Slack);
-        assert_eq!(slack.home_channel.as_ref().unwrap().chat_id, "C1");
-        assert!(slack.allow_http);
-        assert_eq!(token(&settings, Platform::Slack).unwrap(), "second");
-        assert_eq!(token(&settings, Platform::Discord).unwrap(), "filled");
-        assert_eq!(token(&settings, Platform::Telegram), None);
-        assert_eq!(settings.warnings.len(), 1, "{:?}", settings.warnings);
-        assert_eq!(settings.gateway.secrets().count(), 2);
-    }
-
-    #[test]
-    fn a_platform_that_is_switched_off_has_no_token() {
-        let settings = parse(
-            "discord: {enabled: false}\n",
-            &[("DISCORD_BOT_TOKEN", "abc"), ("SLACK_BOT_TOKEN", "xoxb-1")],
-        );
-        assert_eq!(token(&settings, Platform::Discord), None);
-        assert_eq!(token(&settings, Platform::Slack).unwrap(), "xoxb-1");
-    }
-
-    #[test]
-    fn gateway_json_counts_where_nothing_else_does() {
-        let directory = tempfile::tempdir().unwrap();
-        let home = Home::at(directory.path());
-        let file = directory.path().join("gateway.json");
-        std::fs::write(
-            &file,
-            r#"{"platforms": {"slack": {"token": "old", "home_channel": {"platform": "slack", "chat_id": "C9", "name": "x"}}}}"#,
-        )
-        .unwrap();
-        std::fs::write(home.config_file(), "slack: {token: new}\n").unwrap();
-        let load = || Settings::load_with(&home, Variables::default(), Vec::new()).unwrap();
-        let settings = load();
-        assert_eq!(token(&settings, Platform::Slack).unwrap(), "new");
-        let slack = settings.gateway.platform(Platform::Slack);
-        assert_eq!(slack.home_channel.as_ref().unwrap().chat_id, "C9");
-
-        std::fs::write(&file, "{nonsense").unwrap();
-        let settings = load();
-        assert_eq!(
-            settings.gateway.platform(Platform::Slack).home_channel,
-            None
-        );
-        assert!(
-            settings.warnings[0].message.contains("gateway.json"),
-            "{:?}",
-            settings.warnings
-        );
-    }
-
-    #[test]
-    fn nothing_of_a_token_is_printed() {
-        let settings = parse("", &[("SLACK_BOT_TOKEN", "xoxb-very-secret")]);
-        assert!(!format!("{settings:?}").contains("very-secret"));
-    }
-
-    #[test]
-    fn directories_for_media_are_absolute() {
-        let settings = parse(
-            "",
-            &[("HERMES_MEDIA_ALLOW_DIRS", "/srv/a:relative::/srv/b")],
-        );
-        assert_eq!(
-            settings.gateway.media_dirs,
-            [PathBuf::from("/srv/a"), PathBuf::from("/srv/b")]
-        );
-    }
-}
+mod tests;

@@ -30,7 +30,11 @@ mod yaml;
 
 pub use bridge::{BridgeHttpSettings, BridgeSettings};
 pub use file::{ConfigFile, ConfigFileError};
-pub use gateway::{ApiServerSettings, GatewaySettings, HomeChannel, Platform, PlatformSettings};
+pub use gateway::{
+    AccessSettings, ApiServerSettings, BotPolicy, BusyInputMode, ChatRules, CommandAccess,
+    GatewaySettings, GroupSettings, HomeChannel, IdList, Platform, PlatformSettings, ReplyToMode,
+    ResetMode, ResetPolicy, ResetSettings, UnauthorizedDm, WebhookSettings,
+};
 pub use hex::{from_hex, to_hex};
 pub use home::{Home, HomeError, ProfileName};
 pub use log_file::LogFile;
