@@ -55,6 +55,24 @@ openai_client=(
   openai==3.49.0
 )
 
+# Two clients of Telegram's bot API, for the platform that the tests simulate.
+telegram_clients=(
+  python-telegram-bot==22.8
+  aiogram==3.31.0
+)
+
+# Clients of Discord that others wrote.
+discord_clients=(
+  hikari==2.7.0
+  discord.py==2.7.1
+)
+
+# Slack's own clients: the Web API, Socket Mode, and the framework above them.
+slack_clients=(
+  slack_sdk==3.47.0
+  slack_bolt==1.30.0
+)
+
 # A model server that others wrote, which answers what it is told to.
 litellm_proxy=(
   "litellm[proxy]==1.106.2"

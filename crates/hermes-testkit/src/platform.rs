@@ -9,10 +9,20 @@ mod request;
 mod server;
 mod slack;
 mod telegram;
+mod websocket;
 
+pub use discord::{
+    DISCORD_BOT, DiscordAnswer, DiscordButton, DiscordDraft, DiscordMessage, DiscordServer,
+};
 pub use markdown_v2::parse as parse_markdown_v2;
 pub use request::{FormPart, PlatformRequest};
 pub use server::PlatformFault;
+pub use slack::{
+    SLACK_APP, SLACK_BOT, SLACK_BOT_USER, SLACK_TEAM, SlackMessage, SlackPost, SlackServer,
+};
+pub use telegram::{
+    TelegramDraft, TelegramDraftedMessage, TelegramFile, TelegramMessage, TelegramServer,
+};
 
 use std::sync::Arc;
 
@@ -71,7 +81,7 @@ impl PlatformServer {
         format!("http://{}", self.thread.address())
     }
 
-    /// Lets the next request whose path contains this text fail. Several are used up in their order.
+    /// Lets the next request whose path contains these words fail. Several are used up in their order.
     pub fn fail(&self, path: &str, fault: PlatformFault) {
         self.fail_after(path, 0, fault);
     }
@@ -89,5 +99,14 @@ impl PlatformServer {
     /// Closes all connections and the listener.
     pub fn stop(&mut self) {
         self.thread.stop();
+    }
+
+    /// Listens again on the same port, after [`Self::stop`].
+    fn resume(&mut self) {
+        let shared = Arc::clone(&self.server);
+        let begin = |socket| server::serve(socket, shared);
+        if let Err(error) = self.thread.resume(begin) {
+            panic!("cannot start the platform again: {error}");
+        }
     }
 }

@@ -76,7 +76,7 @@ impl BoundPort {
         });
         Ok(ServerThread {
             address,
-            _kept: kept,
+            kept,
             stop,
             thread: Some(thread),
         })
@@ -87,7 +87,7 @@ impl BoundPort {
 pub(crate) struct ServerThread {
     address: SocketAddr,
     /// One that is stopped may be followed by another on the same port.
-    _kept: Option<ReservedPort>,
+    kept: Option<ReservedPort>,
     stop: CancellationToken,
     thread: Option<JoinHandle<()>>,
 }
@@ -95,6 +95,20 @@ pub(crate) struct ServerThread {
 impl ServerThread {
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// Serves again on the same port, after [`Self::stop`].
+    pub(crate) fn resume<F>(
+        &mut self,
+        serve: impl FnOnce(tokio::net::TcpListener) -> F + Send + 'static,
+    ) -> io::Result<()>
+    where
+        F: Future,
+    {
+        let mut next = BoundPort::bind(self.address.port())?.serve(serve)?;
+        next.kept = self.kept.take();
+        *self = next;
+        Ok(())
     }
 
     /// Closes all connections and the listener.

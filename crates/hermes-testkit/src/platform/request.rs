@@ -9,6 +9,8 @@ pub struct PlatformRequest {
     /// `GET`, `POST`.
     pub method: String,
     pub path: String,
+    /// What follows the path, after its question mark.
+    pub query: String,
     /// The `Authorization` header.
     pub authorization: Option<String>,
     /// The `Content-Length` header.
@@ -40,6 +42,7 @@ impl PlatformRequest {
         let mut request = Self {
             method: method.to_owned(),
             path: path.to_owned(),
+            query: String::new(),
             authorization: header("authorization"),
             content_length: header("content-length").and_then(|text| text.parse().ok()),
             body: Value::Null,
@@ -51,12 +54,23 @@ impl PlatformRequest {
             request.read_form(bytes, boundary);
         } else if content_type.starts_with("application/json") {
             request.body = serde_json::from_slice(bytes).unwrap_or_default();
-        } else if content_type.starts_with("application/x-www-form-urlencoded") {
+        } else if content_type.starts_with("application/x-www-form-urlencoded")
+            // Slack takes the content of a file under any name.
+            && !path.starts_with("/upload/")
+        {
             request.body = fields(&String::from_utf8_lossy(bytes)).into();
         } else {
             request.bytes = bytes.to_vec();
         }
         request
+    }
+
+    /// Takes the fields of the address, where there is no body.
+    pub(super) fn read_query(&mut self, query: Option<&str>) {
+        query.unwrap_or_default().clone_into(&mut self.query);
+        if let (Value::Null, Some(query)) = (&self.body, query) {
+            self.body = fields(query).into();
+        }
     }
 
     /// A field, as text.
@@ -103,9 +117,9 @@ impl PlatformRequest {
 }
 
 fn fields(text: &str) -> Map<String, Value> {
-    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    let pairs = url::form_urlencoded::parse(text.as_bytes());
     pairs
-        .map(|(name, value)| (name.to_owned(), value.replace('+', " ").into()))
+        .map(|(name, value)| (name.into_owned(), value.into_owned().into()))
         .collect()
 }
 

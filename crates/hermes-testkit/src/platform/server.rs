@@ -18,7 +18,7 @@ use axum::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::{PlatformRequest, discord, slack, telegram};
+use super::{PlatformRequest, discord, slack, telegram, websocket};
 use crate::script::lock;
 
 /// No test sends more than this.
@@ -40,6 +40,9 @@ pub(super) struct PlatformState {
     requests: Mutex<Vec<PlatformRequest>>,
     faults: Mutex<Vec<OrderedFault>>,
     last_id: AtomicU64,
+    pub(super) telegram: telegram::TelegramWorld,
+    pub(super) slack: slack::SlackWorkspace,
+    pub(super) discord: discord::DiscordWorld,
 }
 
 /// A fault that waits for its request.
@@ -59,6 +62,9 @@ impl PlatformState {
             requests: Mutex::default(),
             faults: Mutex::default(),
             last_id: AtomicU64::new(100),
+            telegram: telegram::TelegramWorld::new(token),
+            slack: slack::SlackWorkspace::new(),
+            discord: discord::DiscordWorld::new(),
         }
     }
 
@@ -78,7 +84,7 @@ impl PlatformState {
 
     fn take_fault(&self, path: &str) -> Option<PlatformFault> {
         let mut faults = lock(&self.faults);
-        let is_next = |ordered: &OrderedFault| path.contains(&ordered.path);
+        let is_next = |ordered: &OrderedFault| is_about(path, &ordered.path);
         let index = faults.iter().position(is_next)?;
         if faults[index].good > 0 {
             faults[index].good -= 1;
@@ -88,19 +94,35 @@ impl PlatformState {
     }
 }
 
+/// Whether a path has these words in it, whole: `sendMessage` is not about `sendMessageDraft`.
+fn is_about(path: &str, words: &str) -> bool {
+    let mut places = path.match_indices(words);
+    places.any(|(at, _)| {
+        let next = path[at + words.len()..].chars().next();
+        !next.is_some_and(|c| c.is_ascii_alphabetic())
+    })
+}
+
 async fn handle(State(server): State<Arc<PlatformState>>, request: Request) -> Response {
+    if server.kind == PlatformKind::Slack && slack::is_socket(request.uri().path()) {
+        return slack::accept_socket(&server, request);
+    }
+    if server.kind == PlatformKind::Discord && websocket::is_upgrade(&request) {
+        return discord::accept_gateway(&server, request);
+    }
     let (parts, body) = request.into_parts();
     let Ok(bytes) = to_bytes(body, BODY_LIMIT).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
     let path = parts.uri.path();
-    let request = PlatformRequest::new(parts.method.as_str(), path, &parts.headers, &bytes);
+    let mut request = PlatformRequest::new(parts.method.as_str(), path, &parts.headers, &bytes);
+    request.read_query(parts.uri.query());
     lock(&server.requests).push(request.clone());
     if let Some(fault) = server.take_fault(path) {
         return fault.response().await;
     }
     match server.kind {
-        PlatformKind::Telegram => telegram::handle_request(&server, &request),
+        PlatformKind::Telegram => telegram::handle_request(&server, &request).await,
         PlatformKind::Discord => discord::handle_request(&server, &request),
         PlatformKind::Slack => slack::handle_request(&server, &request),
     }

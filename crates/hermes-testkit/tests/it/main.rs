@@ -6,10 +6,13 @@
 )]
 
 mod authorization;
+mod discord;
 mod http;
 mod model;
 mod pipe;
+mod slack;
 mod stdio;
+mod telegram;
 
 #[test]
 fn every_file_here_is_a_module() {
