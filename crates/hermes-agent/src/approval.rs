@@ -46,6 +46,8 @@ pub struct ApprovalRequest {
     /// What the person can change so that this is not asked again.
     pub hint: Option<String>,
     pub can_allow_always: bool,
+    /// A page that has to be opened before a yes.
+    pub link: Option<String>,
     /// The session that waits. [`Approvals`] fills it in.
     pub session: Option<SessionId>,
     /// How long to wait for an answer. [`Approvals`] fills it in.

@@ -150,6 +150,14 @@ impl Conversation {
         &self.tools.todo
     }
 
+    /// Whether a background process of the conversation runs.
+    pub fn has_background_process(&self) -> bool {
+        #[cfg(unix)]
+        return self.tools.processes.has_running();
+        #[cfg(not(unix))]
+        false
+    }
+
     /// The model, if it has been resolved.
     pub fn model(&self) -> Option<Selection> {
         self.model.selection.get()

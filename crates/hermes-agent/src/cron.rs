@@ -15,8 +15,8 @@ use hermes_mcp::process::{self, GuardHandle};
 use hermes_store::{
     StoreError,
     cron::{
-        Claim, CronError, CronFile, Due, Execution, Executions, Job, RunResult, TickLock,
-        time_zone, write_output,
+        Claim, CronError, CronFile, DeliveryRecord, Due, Execution, Executions, Job, RunResult,
+        TickLock, time_zone, write_output,
     },
 };
 use jiff::Zoned;
@@ -27,7 +27,10 @@ pub use self::script::{ScriptError, locate_script};
 pub use crate::cron::report::{Delivery, LocalDelivery};
 use crate::{
     conversation::Agent,
-    cron::{job_run::JobRun, report::RunReport},
+    cron::{
+        job_run::JobRun,
+        report::{RunReport, describe_failures},
+    },
     turn::TurnEvent,
 };
 
@@ -100,6 +103,8 @@ pub struct FinishedRun {
     /// The message, also if it is not delivered.
     pub text: String,
     pub error: Option<String>,
+    /// Where the message went, or was to go.
+    pub deliveries: Vec<DeliveryRecord>,
     pub delivery_error: Option<String>,
 }
 
@@ -195,7 +200,7 @@ impl JobRunner {
                 // Without a record it does not run; the claim must be released.
                 let result = RunResult {
                     error: Some(error.to_string()),
-                    delivery_error: None,
+                    ..RunResult::default()
                 };
                 self.finish_job(job.id(), result, now).await;
                 Err(error.into())
@@ -286,19 +291,21 @@ impl JobRunner {
                 .with_claim_renewal(job.id(), &zone, Box::pin(input.run(cancel)))
                 .await;
             let output = self.store_output(job, &report, &began).await;
-            let delivery_error = match report.delivery_text(job, settings) {
-                Some(text) => delivery.deliver(job, &text).await.err(),
-                None => None,
-            };
             let ended = now();
-            let result = RunResult {
-                error: report.error.clone(),
-                delivery_error: delivery_error.clone(),
-            };
-            self.finish_job(job.id(), result, &ended).await;
             let error = report.error.as_deref();
             let finished = self.executions.finish(&claimed.execution, error, &ended);
             self.log_record_error(finished.await);
+            let deliveries = match report.delivery_text(job, settings) {
+                Some(text) => self.deliver(&claimed, &text, delivery).await,
+                None => Vec::new(),
+            };
+            let delivery_error = describe_failures(&deliveries);
+            let result = RunResult {
+                error: report.error.clone(),
+                delivery_error: delivery_error.clone(),
+                deliveries: deliveries.clone(),
+            };
+            self.finish_job(job.id(), result, &ended).await;
             FinishedRun {
                 job: job.id().to_owned(),
                 name: job.name().to_owned(),
@@ -306,9 +313,30 @@ impl JobRunner {
                 output,
                 text: report.text,
                 error: report.error,
+                deliveries,
                 delivery_error,
             }
         })
+    }
+
+    /// Delivers the message of a run. It is recorded before and after: the run itself is over.
+    async fn deliver(
+        &self,
+        claimed: &ClaimedRun,
+        text: &str,
+        delivery: &dyn Delivery,
+    ) -> Vec<DeliveryRecord> {
+        let targets = delivery.targets(&claimed.job);
+        if targets.is_empty() {
+            return Vec::new();
+        }
+        let pending: Vec<_> = targets.into_iter().map(DeliveryRecord::pending).collect();
+        let id = &claimed.execution;
+        self.log_record_error(self.executions.record_deliveries(id, &pending).await);
+        let targets = pending.into_iter().map(|pending| pending.target).collect();
+        let deliveries = delivery.deliver(targets, text).await;
+        self.log_record_error(self.executions.record_deliveries(id, &deliveries).await);
+        deliveries
     }
 
     /// Runs `work` and renews the claim meanwhile.

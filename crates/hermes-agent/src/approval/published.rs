@@ -51,7 +51,11 @@ type ChangeCallback = Box<dyn Fn(ApprovalChange<'_>) + Send + Sync>;
 /// A change of a published request.
 #[derive(Debug, Clone, Copy)]
 pub enum ApprovalChange<'a> {
-    Opened(&'a NewApproval),
+    Opened {
+        approval: &'a NewApproval,
+        /// A page that has to be opened before a yes.
+        link: Option<&'a str>,
+    },
     Closed {
         id: &'a str,
         outcome: ApprovalOutcome,
@@ -220,6 +224,7 @@ impl Approver for PublishedApprover {
 struct ApprovalRow<'a> {
     published: &'a PublishedApprover,
     new: NewApproval,
+    link: Option<String>,
     started: Instant,
     /// Set before the row is written.
     store: OnceLock<RuntimeStore>,
@@ -256,6 +261,7 @@ impl<'a> ApprovalRow<'a> {
         Self {
             published,
             new,
+            link: request.link.clone(),
             started: Instant::now(),
             store: OnceLock::new(),
             waiter: OnceLock::new(),
@@ -268,8 +274,10 @@ impl<'a> ApprovalRow<'a> {
     async fn publish(&self, store: &RuntimeStore) -> Result<(), StoreError> {
         store.publish_approval(&self.new).await?;
         self.is_announced.store(true, Ordering::Relaxed);
-        self.published
-            .notify_change(ApprovalChange::Opened(&self.new));
+        self.published.notify_change(ApprovalChange::Opened {
+            approval: &self.new,
+            link: self.link.as_deref(),
+        });
         Ok(())
     }
 

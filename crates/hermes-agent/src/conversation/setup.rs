@@ -51,6 +51,10 @@ pub struct ConversationSetup {
     pub titles: TitleSource,
     /// The chat that cron jobs created here deliver to, in the job file's format.
     pub cron_origin: Option<Value>,
+    /// The platform's id of the user message of this run.
+    pub platform_message_id: Option<String>,
+    /// Told to the model before the user message of this run, and not shown to people.
+    pub user_note: Option<String>,
 }
 
 impl ConversationSetup {
@@ -77,6 +81,8 @@ impl ConversationSetup {
             session_id: SessionIdInPrompt::Omit,
             titles: TitleSource::Generated,
             cron_origin: None,
+            platform_message_id: None,
+            user_note: None,
         }
     }
 }

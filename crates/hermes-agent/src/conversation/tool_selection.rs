@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_config::{AuxiliaryTask, ServerName, Settings};
+use hermes_config::{AuxiliaryTask, Home, ServerName, Settings};
 use hermes_mcp::{RegisteredTool, Registry, ServerStatus, tools::toolset};
 use hermes_protocol::Feature;
 
@@ -156,10 +156,7 @@ impl Conversation {
             questioner: self.setup.questioner.clone(),
             sessions: Some(Arc::new(self.agent.store().clone())),
             skills: Some(Arc::new(self.agent.skills())),
-            cron_jobs: Some(Arc::new(
-                HomeJobs::new(home, &settings, self.setup.cron_origin.clone())
-                    .with_policy(policy_handle.clone()),
-            )),
+            cron_jobs: Some(Arc::new(self.home_jobs(home, &settings))),
             messenger: self.messenger(&settings),
             web: Some(WebClient::with_policy(
                 AddressScope::from_document(&settings.document),
@@ -174,6 +171,15 @@ impl Conversation {
             policy: policy_handle.clone(),
             teams: self.agent.teams().cloned(),
         })
+    }
+
+    fn home_jobs(&self, home: Home, settings: &Arc<Settings>) -> HomeJobs {
+        let jobs = HomeJobs::new(home, settings, self.setup.cron_origin.clone())
+            .with_policy(self.agent.policy_handle().clone());
+        match self.agent.messenger() {
+            Some(messenger) => jobs.with_messenger(messenger.clone(), settings.clone()),
+            None => jobs,
+        }
     }
 
     /// The messenger, if a platform is configured and the policy allows messaging.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use futures::future::BoxFuture;
 use hermes_config::Settings;
-use hermes_store::cron::Job;
+use hermes_store::cron::{DeliveryRecord, Job};
 use jiff::Zoned;
 use serde_json::Value;
 
@@ -92,8 +92,35 @@ fn is_silent(text: &str) -> bool {
 
 /// Delivers the messages of jobs.
 pub trait Delivery: Send + Sync {
-    /// Delivers a message to every target of the job. Failures are described in one text, for the user.
-    fn deliver<'a>(&'a self, job: &'a Job, text: &'a str) -> BoxFuture<'a, Result<(), String>>;
+    /// Where the messages of a job go. None if they stay in the home.
+    fn targets(&self, job: &Job) -> Vec<String>;
+
+    /// Delivers a message to these targets. What became of it, in their order.
+    fn deliver<'a>(
+        &'a self,
+        targets: Vec<String>,
+        text: &'a str,
+    ) -> BoxFuture<'a, Vec<DeliveryRecord>>;
+}
+
+/// What was not delivered and why, in one text for the user.
+pub(super) fn describe_failures(deliveries: &[DeliveryRecord]) -> Option<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for delivery in deliveries {
+        let Some(error) = delivery.error.as_deref() else {
+            continue;
+        };
+        let target = format!("`{}`", delivery.target);
+        match reasons.iter_mut().find(|(known, _)| *known == error) {
+            Some((_, targets)) => targets.push(target),
+            None => reasons.push((error, vec![target])),
+        }
+    }
+    let texts: Vec<String> = reasons
+        .into_iter()
+        .map(|(error, targets)| format!("{}: {error}", targets.join(", ")))
+        .collect();
+    (!texts.is_empty()).then(|| format!("not delivered to {}", texts.join("; ")))
 }
 
 /// Delivers nothing: messages are only stored with the output of their job.
@@ -101,23 +128,26 @@ pub trait Delivery: Send + Sync {
 pub struct LocalDelivery;
 
 impl Delivery for LocalDelivery {
-    fn deliver<'a>(&'a self, job: &'a Job, _text: &'a str) -> BoxFuture<'a, Result<(), String>> {
+    fn targets(&self, job: &Job) -> Vec<String> {
         let has_origin = job.get("origin").is_some_and(|origin| !origin.is_null());
-        let away: Vec<String> = delivery_targets(job)
-            .into_iter()
-            // Without an origin chat, the message stays in the home.
+        let targets = delivery_targets(job).into_iter();
+        // Without an origin chat, the message stays in the home.
+        targets
             .filter(|target| target != "local" && (target != "origin" || has_origin))
-            .map(|target| format!("`{target}`"))
-            .collect();
-        let result = if away.is_empty() {
-            Ok(())
-        } else {
-            Err(format!(
-                "not delivered to {}: that needs the gateway, which did not run this job; the message is stored in the home",
-                away.join(", ")
-            ))
-        };
-        Box::pin(std::future::ready(result))
+            .collect()
+    }
+
+    fn deliver<'a>(
+        &'a self,
+        targets: Vec<String>,
+        _text: &'a str,
+    ) -> BoxFuture<'a, Vec<DeliveryRecord>> {
+        let reason =
+            "that needs the gateway, which did not run this job; the message is stored in the home";
+        let failed = targets
+            .into_iter()
+            .map(|target| DeliveryRecord::failed(target, reason));
+        Box::pin(std::future::ready(failed.collect()))
     }
 }
 
@@ -176,7 +206,7 @@ mod tests {
     use jiff::Zoned;
     use serde_json::json;
 
-    async fn delivered(deliver: &str, origin: Option<Value>) -> Result<(), String> {
+    async fn delivered(deliver: &str, origin: Option<Value>) -> Option<String> {
         let directory = tempfile::tempdir().unwrap();
         let now = Zoned::now();
         let new = NewJob {
@@ -186,20 +216,21 @@ mod tests {
         };
         let home = Home::at(directory.path());
         let job = CronFile::change(&home, &now, |file| file.create(new, &now)).unwrap();
-        LocalDelivery.deliver(&job, "text").await
+        let targets = LocalDelivery.targets(&job);
+        describe_failures(&LocalDelivery.deliver(targets, "text").await)
     }
 
     #[tokio::test]
     async fn what_stays_in_the_home_is_delivered() {
-        assert_eq!(delivered("local", None).await, Ok(()));
-        assert_eq!(delivered("origin", None).await, Ok(()));
+        assert_eq!(delivered("local", None).await, None);
+        assert_eq!(delivered("origin", None).await, None);
     }
 
     #[tokio::test]
     async fn what_goes_elsewhere_is_named_once() {
         let origin = Some(json!({"platform": "telegram", "chat_id": "1"}));
         let error = delivered("local, telegram,origin, telegram", origin).await;
-        let error = error.unwrap_err();
+        let error = error.unwrap();
         assert!(
             error.contains("to `telegram`, `origin`: that needs the gateway"),
             "{error}"

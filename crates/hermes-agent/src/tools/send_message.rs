@@ -38,6 +38,15 @@ pub trait Messenger: Send + Sync {
         settings: Arc<Settings>,
         platform: Option<String>,
     ) -> BoxFuture<'_, Result<Value, Value>>;
+
+    /// Whether the messages of a cron job can be delivered: `deliver` as jobs have it, `origin` the chat that it was
+    /// created in. The reason if not.
+    fn check_delivery(
+        &self,
+        settings: &Settings,
+        deliver: &str,
+        origin: Option<&Value>,
+    ) -> Result<(), String>;
 }
 
 /// Whether a messaging platform is configured.

@@ -287,9 +287,11 @@ fn job_reply(call: &Call, job: &Job) -> Result<Reply, Problem> {
 }
 
 /// Members that runs and the scheduler change, but no client.
-const RUNTIME_MEMBERS: [&str; 11] = [
+const RUNTIME_MEMBERS: [&str; 13] = [
     "fire_claim",
+    "last_deliveries",
     "last_delivery_error",
+    "last_delivery_status",
     "last_error",
     "last_run_at",
     "last_status",

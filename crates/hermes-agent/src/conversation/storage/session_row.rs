@@ -119,6 +119,12 @@ impl Conversation {
         let notices = self.tools.process_notices.take_text();
         #[cfg(not(unix))]
         let notices = String::new();
+        let notes = [
+            notices.as_str(),
+            self.setup.user_note.as_deref().unwrap_or_default(),
+        ];
+        let notes: Vec<&str> = notes.into_iter().filter(|note| !note.is_empty()).collect();
+        let notices = notes.join("\n\n");
         let sent = match (content, notices.as_str()) {
             (_, "") => content.clone(),
             (Content::Text(text), notices) => {
@@ -136,6 +142,8 @@ impl Conversation {
                 parts.into()
             }
         };
+        row.platform_message_id
+            .clone_from(&self.setup.platform_message_id);
         self.agent.store().append(&self.session.id, &row).await?;
         Ok(sent)
     }

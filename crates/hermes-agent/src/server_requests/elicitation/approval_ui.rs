@@ -44,6 +44,7 @@ impl ApprovalElicitationUi {
         &self,
         server: &ServerName,
         subject: &str,
+        link: Option<String>,
         yes: T,
     ) -> ElicitationAnswer<T> {
         let request = ApprovalRequest {
@@ -53,6 +54,7 @@ impl ApprovalElicitationUi {
             reason: format!("the MCP server `{server}` asks"),
             rules: Vec::new(),
             can_allow_always: false,
+            link,
             session: Some(self.session.clone()),
             timeout: Some(self.timeout),
             ..ApprovalRequest::default()
@@ -82,7 +84,7 @@ impl ElicitationUi for ApprovalElicitationUi {
                 let _ = write!(subject, "\n{name}: {value}");
             }
             Ok(self
-                .request_consent(&request.server, &subject, answers)
+                .request_consent(&request.server, &subject, None, answers)
                 .await)
         })
     }
@@ -93,7 +95,10 @@ impl ElicitationUi for ApprovalElicitationUi {
     ) -> BoxFuture<'_, Result<ElicitationAnswer<()>, ElicitationUnavailable>> {
         Box::pin(async move {
             let subject = format!("{}\n{}", request.message, request.url);
-            Ok(self.request_consent(&request.server, &subject, ()).await)
+            let link = Some(request.url);
+            Ok(self
+                .request_consent(&request.server, &subject, link, ())
+                .await)
         })
     }
 }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use crate::{JobId, Problem, api_types::problem::unknown_member};
 
 /// Members that only runs and the Hub write.
-const READ_ONLY: [&str; 15] = [
+const READ_ONLY: [&str; 17] = [
     "id",
     "schedule_display",
     "state",
@@ -24,6 +24,8 @@ const READ_ONLY: [&str; 15] = [
     "last_status",
     "last_error",
     "last_delivery_error",
+    "last_delivery_status",
+    "last_deliveries",
     "fire_claim",
     "run_claim",
     "provider_snapshot",

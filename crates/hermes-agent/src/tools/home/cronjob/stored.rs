@@ -1,5 +1,7 @@
 //! The jobs of a home.
 
+use std::sync::Arc;
+
 use hermes_config::{Home, Settings};
 use hermes_store::cron::{
     CronError, CronFile, Job, JobChanges, NewJob, Repeat, Schedule, time_zone,
@@ -8,9 +10,9 @@ use jiff::{Zoned, tz::TimeZone};
 use serde_json::{Map, Value, json};
 
 use super::{CronJobs, JobRequest};
-use crate::policy::PolicyHandle;
+use crate::{policy::PolicyHandle, tools::send_message::Messenger};
 
-const SHOWN_FIELDS: [&str; 17] = [
+const SHOWN_FIELDS: [&str; 18] = [
     "id",
     "name",
     "prompt",
@@ -23,6 +25,7 @@ const SHOWN_FIELDS: [&str; 17] = [
     "last_status",
     "last_error",
     "last_delivery_error",
+    "last_delivery_status",
     "deliver",
     "skills",
     "script",
@@ -31,13 +34,15 @@ const SHOWN_FIELDS: [&str; 17] = [
 ];
 
 /// The jobs of a home, as one conversation sees them.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct HomeJobs {
     home: Home,
     zone: TimeZone,
     /// The chat that new jobs deliver to.
     origin: Option<Value>,
     policy: PolicyHandle,
+    /// Who knows whether a message can be delivered to a target.
+    messenger: Option<(Arc<dyn Messenger>, Arc<Settings>)>,
 }
 
 impl HomeJobs {
@@ -48,6 +53,7 @@ impl HomeJobs {
             zone: time_zone(settings),
             origin,
             policy: PolicyHandle::default(),
+            messenger: None,
         }
     }
 
@@ -56,6 +62,26 @@ impl HomeJobs {
     pub fn with_policy(mut self, policy: PolicyHandle) -> Self {
         self.policy = policy;
         self
+    }
+
+    /// Refuses targets that this messenger cannot resolve.
+    #[must_use]
+    pub fn with_messenger(
+        mut self,
+        messenger: Arc<dyn Messenger>,
+        settings: Arc<Settings>,
+    ) -> Self {
+        self.messenger = Some((messenger, settings));
+        self
+    }
+
+    fn check_delivery(&self, deliver: Option<&str>, origin: Option<&Value>) -> Result<(), String> {
+        match (&self.messenger, deliver) {
+            (Some((messenger, settings)), Some(deliver)) => {
+                messenger.check_delivery(settings, deliver, origin)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn now(&self) -> Zoned {
@@ -95,6 +121,7 @@ impl HomeJobs {
 impl CronJobs for HomeJobs {
     fn create(&self, job: JobRequest) -> Result<Value, String> {
         let schedule = self.parse_schedule(job.schedule.as_deref().unwrap_or_default())?;
+        self.check_delivery(job.deliver.as_deref(), self.origin.as_ref())?;
         let new = NewJob {
             name: job.name,
             repeat: job.repeat.map(to_repeat),
@@ -126,6 +153,11 @@ impl CronJobs for HomeJobs {
     }
 
     fn update(&self, id: &str, changes: JobRequest) -> Result<Value, String> {
+        if changes.deliver.is_some() {
+            let file = CronFile::load(&self.home).map_err(|error| error.to_string())?;
+            let job = file.find(id).map_err(|error| error.to_string())?;
+            self.check_delivery(changes.deliver.as_deref(), job.get("origin"))?;
+        }
         let schedule = changes
             .schedule
             .as_deref()

@@ -124,6 +124,11 @@ impl ProcessTable {
         Ok(answer)
     }
 
+    /// Whether one of them runs.
+    pub fn has_running(&self) -> bool {
+        self.entries().values().any(|entry| entry.is_running())
+    }
+
     pub(super) fn find(&self, id: &str) -> Option<Arc<ProcessEntry>> {
         self.entries().get(id).cloned()
     }
