@@ -4,10 +4,13 @@ use futures::future::BoxFuture;
 use hermes_agent::{conversation::Agent, cron::Delivery, policy::EgressDenied};
 use hermes_config::{GatewaySettings, Platform};
 use hermes_protocol::Feature;
-use hermes_store::cron::Job;
+use hermes_store::cron::{DeliveryRecord, Job};
 use serde_json::Value;
 
-use crate::send::{MediaPolicy, MessageSender};
+use crate::{
+    delivery_targets::expand_targets,
+    send::{MediaPolicy, MessageSender},
+};
 
 pub struct PlatformDelivery {
     agent: Agent,
@@ -19,109 +22,73 @@ impl PlatformDelivery {
         Self { agent }
     }
 
-    async fn deliver_to_targets(&self, job: &Job, text: &str) -> Result<(), String> {
+    async fn deliver_to_target(
+        &self,
+        sender: &MessageSender,
+        target: &str,
+        text: &str,
+    ) -> Result<String, String> {
         let settings = self.agent.settings();
-        let targets = job_targets(job, &settings.gateway);
-        if targets.is_empty() {
-            return Ok(());
-        }
         if !self.agent.policy().has_feature(Feature::Messaging) {
             return Err(
                 "the operator's policy does not allow messages; the message is stored in the home"
                     .into(),
             );
         }
-        let sender = MessageSender::new(self.agent.home(), &settings);
-        let mut failures = Vec::new();
-        for target in targets {
-            if let Err(reason) = self.check_egress(&target, &settings.gateway) {
-                failures.push(format!("`{target}`: {reason}"));
-                continue;
-            }
-            if let Err(error) = sender.send(&target, text, MediaPolicy::Upload).await {
-                failures.push(format!("`{target}`: {error}"));
-            }
+        self.check_egress(target, &settings.gateway)
+            .map_err(|reason| reason.to_string())?;
+        let sent = sender.send(target, text, MediaPolicy::Upload).await;
+        let sent = sent.map_err(|error| error.to_string())?;
+        if sent.message_id.is_empty() {
+            return Err("the platform gave the message no id".into());
         }
-        if failures.is_empty() {
-            return Ok(());
-        }
-        Err(format!("not delivered to {}", failures.join("; ")))
+        Ok(sent.message_id)
     }
 }
 
 impl PlatformDelivery {
     /// Checks the operator's policy for the platform of a target.
     fn check_egress(&self, target: &str, gateway: &GatewaySettings) -> Result<(), EgressDenied> {
-        let name = target.split(':').next().unwrap_or_default();
-        match Platform::from_name(name) {
-            Some(platform) => {
-                let base = &gateway.platform(platform).base_url;
-                self.agent.policy().egress().check_url(base)
-            }
+        let label = target.split(':').next().unwrap_or_default();
+        let (name, account) = label.split_once('@').unwrap_or((label, ""));
+        let settings =
+            Platform::from_name(name).and_then(|platform| gateway.account(platform, account));
+        match settings {
+            Some(settings) => self.agent.policy().egress().check_url(&settings.base_url),
             None => Ok(()),
         }
     }
 }
 
 impl Delivery for PlatformDelivery {
-    fn deliver<'a>(&'a self, job: &'a Job, text: &'a str) -> BoxFuture<'a, Result<(), String>> {
-        Box::pin(self.deliver_to_targets(job, text))
+    fn targets(&self, job: &Job) -> Vec<String> {
+        job_targets(job, &self.agent.settings().gateway)
+    }
+
+    fn deliver<'a>(
+        &'a self,
+        targets: Vec<String>,
+        text: &'a str,
+    ) -> BoxFuture<'a, Vec<DeliveryRecord>> {
+        Box::pin(async move {
+            let sender = MessageSender::new(self.agent.home(), &self.agent.settings());
+            let mut deliveries = Vec::with_capacity(targets.len());
+            for target in targets {
+                let delivered = self.deliver_to_target(&sender, &target, text).await;
+                deliveries.push(match delivered {
+                    Ok(message_id) => DeliveryRecord::delivered(target, message_id),
+                    Err(error) => DeliveryRecord::failed(target, error),
+                });
+            }
+            deliveries
+        })
     }
 }
 
 /// The targets of a job, without duplicates and without the home itself.
 fn job_targets(job: &Job, gateway: &GatewaySettings) -> Vec<String> {
     let written = job.get("deliver").and_then(Value::as_str);
-    let mut targets = Vec::new();
-    for word in written.unwrap_or("local").split(',').map(str::trim) {
-        let meant = match word {
-            "" | "local" => Vec::new(),
-            "origin" => origin_target(job)
-                .or_else(|| home_channels(gateway).into_iter().next())
-                .into_iter()
-                .collect(),
-            "all" => home_channels(gateway),
-            platform => match origin_target(job) {
-                // The job was created in a chat of that platform, so it is delivered there.
-                Some(origin) if origin.split(':').next() == Some(platform) => vec![origin],
-                _ => vec![platform.to_owned()],
-            },
-        };
-        for target in meant {
-            if !targets.contains(&target) {
-                targets.push(target);
-            }
-        }
-    }
-    targets
-}
-
-/// The chat that a job was created in.
-fn origin_target(job: &Job) -> Option<String> {
-    let origin = job.get("origin")?;
-    let text = |key: &str| match origin.get(key)? {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
-    };
-    let platform = Platform::from_name(&text("platform")?)?;
-    let mut target = format!("{}:{}", platform.name(), text("chat_id")?);
-    if let Some(thread) = text("thread_id") {
-        target = format!("{target}:{thread}");
-    }
-    Some(target)
-}
-
-/// The platforms that have a home channel.
-fn home_channels(gateway: &GatewaySettings) -> Vec<String> {
-    let has_home = |platform: &Platform| {
-        let settings = gateway.platform(*platform);
-        settings.token.is_some() && settings.home_channel.is_some()
-    };
-    let platforms = Platform::ALL.into_iter().filter(has_home);
-    platforms
-        .map(|platform| platform.name().to_owned())
-        .collect()
+    expand_targets(written.unwrap_or("local"), job.get("origin"), gateway)
 }
 
 #[cfg(test)]

@@ -19,6 +19,7 @@ use hermes_mcp::ReloadReport;
 use hermes_protocol::{Directives, Feature};
 use hermes_store::{StoreError, runtime::RuntimeStore};
 use serde_json::{Value, json};
+use tokio::sync::watch;
 
 use crate::{
     delivery::PlatformDelivery,
@@ -50,6 +51,8 @@ struct GatewayInner {
     instance: Arc<Instance>,
     control_mode: ControlMode,
     on_settings: Option<SettingsCallback>,
+    /// Counts the times that other settings were applied.
+    settings_changes: watch::Sender<u64>,
     started_at: Instant,
 }
 
@@ -104,6 +107,7 @@ impl Gateway {
                     instance: parts.instance,
                     control_mode: parts.control_mode,
                     on_settings: parts.on_settings,
+                    settings_changes: watch::Sender::new(0),
                     started_at: Instant::now(),
                 }),
             })
@@ -152,8 +156,15 @@ impl Gateway {
             if let Some(apply) = &self.inner.on_settings {
                 apply(&settings);
             }
-            agent.reload(settings).await
+            let report = agent.reload(settings).await;
+            self.inner.settings_changes.send_modify(|count| *count += 1);
+            report
         })
+    }
+
+    /// Notices when other settings were applied.
+    pub fn settings_changes(&self) -> watch::Receiver<u64> {
+        self.inner.settings_changes.subscribe()
     }
 
     /// Applies a Hub's directives. Tools see them at their next call; servers are started and stopped with the feature.
@@ -248,6 +259,7 @@ fn load_with_variables(
 /// Whether the policies allow different settings.
 fn changes_settings(before: &AgentPolicy, after: &AgentPolicy) -> bool {
     before.has_feature(Feature::Mcp) != after.has_feature(Feature::Mcp)
+        || before.has_feature(Feature::Messaging) != after.has_feature(Feature::Messaging)
         || before.egress() != after.egress()
         || !before.denies_same_variables(after)
 }

@@ -3,7 +3,14 @@
 //! The kernel releases the lock when the process ends, in whatever way. `gateway.pid` names its holder,
 //! `gateway_state.json` its state; both may be left over from an ended process.
 
-use std::{collections::BTreeMap, fs, io, path::PathBuf};
+mod platform_report;
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::PathBuf,
+    time::{Duration, Instant, SystemTime},
+};
 
 use hermes_config::{
     Home,
@@ -15,7 +22,12 @@ use hermes_store::{epoch_seconds, utc_iso};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+pub use self::platform_report::{PlatformReport, PlatformState, PlatformStatus, PlatformWarning};
+use crate::platform::PlatformHealth;
+
 const KIND: &str = "hermes-gateway";
+/// How often the time something was heard last is written while nothing else changes.
+const HEARD_WRITE_INTERVAL: Duration = Duration::from_secs(10);
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PidRecord {
@@ -62,6 +74,11 @@ pub enum GatewayState {
 }
 
 impl GatewayState {
+    /// Whether it has started, and is not ending.
+    pub fn is_started(self) -> bool {
+        matches!(self, Self::Running | Self::Degraded)
+    }
+
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -72,17 +89,6 @@ impl GatewayState {
             Self::Stopped => "stopped",
         }
     }
-}
-
-/// How one platform of a gateway is.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct PlatformState {
-    /// `connecting`, `connected`, `retrying` or `fatal`.
-    pub state: String,
-    pub error_code: Option<String>,
-    pub error_message: Option<String>,
-    /// When that was found, in UTC.
-    pub updated_at: String,
 }
 
 /// What `gateway_state.json` says.
@@ -109,11 +115,21 @@ impl StateFile {
     /// The state of a started gateway, from its platforms.
     fn working_state(&self) -> GatewayState {
         let mut platforms = self.platforms.values();
-        if platforms.any(|platform| platform.error_code.is_some()) {
+        let is_problem = |platform: &PlatformState| {
+            platform.error_code.is_some()
+                || platform.status().is_some_and(PlatformStatus::is_problem)
+        };
+        if platforms.any(is_problem) {
             GatewayState::Degraded
         } else {
             GatewayState::Running
         }
+    }
+}
+
+fn log_write_error(written: Result<(), InstanceError>) {
+    if let Err(error) = written {
+        tracing::warn!(%error, "failed to write the gateway state file");
     }
 }
 
@@ -138,6 +154,8 @@ fn format_holder(holder: Option<&PidRecord>) -> String {
 pub struct Instance {
     home: Home,
     state: Mutex<StateFile>,
+    /// When the file was written last.
+    written_at: Mutex<Instant>,
     _lock: fs::File,
 }
 
@@ -167,6 +185,7 @@ impl Instance {
                 platforms: BTreeMap::new(),
                 updated_at: String::new(),
             }),
+            written_at: Mutex::new(Instant::now()),
             _lock: lock,
         };
         instance.update_state(|_| {})?;
@@ -177,7 +196,12 @@ impl Instance {
     pub fn update_state(&self, change: impl FnOnce(&mut StateFile)) -> Result<(), InstanceError> {
         let mut state = self.state.lock();
         change(&mut state);
+        self.write_state_file(&mut state)
+    }
+
+    fn write_state_file(&self, state: &mut StateFile) -> Result<(), InstanceError> {
         state.updated_at = utc_iso(epoch_seconds());
+        *self.written_at.lock() = Instant::now();
         write_json(&state_path(&self.home), &json!(*state))
     }
 
@@ -188,24 +212,82 @@ impl Instance {
 
     /// Records the state of a platform. Write errors are only logged.
     pub fn set_platform(&self, name: &str, state: &str, failure: Option<(&str, &str)>) {
+        let (code, message) = failure.unzip();
         let platform = PlatformState {
             state: state.to_owned(),
-            error_code: failure.map(|(code, _)| code.to_owned()),
-            error_message: failure.map(|(_, message)| message.to_owned()),
+            error_code: code.map(str::to_owned),
+            error_message: message.map(str::to_owned),
             updated_at: utc_iso(epoch_seconds()),
+            ..PlatformState::default()
         };
+        self.record_platform(name, platform);
+    }
+
+    /// Records how an account is, under its label (`telegram`, `telegram@work`). Cheap: the file is written at once when
+    /// the state or the problem is another one, and every ten seconds at most for the time something was heard last.
+    pub fn set_platform_health(&self, label: &str, report: &PlatformReport) {
+        self.record_platform(label, PlatformState::from_report(report, SystemTime::now()));
+    }
+
+    /// Records the health of an account until it is cancelled: changes at once, the rest every ten seconds.
+    pub async fn follow_health(&self, label: &str, health: &PlatformHealth) {
+        let mut states = health.watch_state();
+        loop {
+            states.borrow_and_update();
+            let report = PlatformReport::from_health(health, SystemTime::now());
+            self.set_platform_health(label, &report);
+            tokio::select! {
+                changed = states.changed() => if changed.is_err() {
+                    return;
+                },
+                () = tokio::time::sleep(HEARD_WRITE_INTERVAL) => {}
+            }
+        }
+    }
+
+    /// The account that has been deaf for the longest time, and for how long.
+    pub fn longest_deafness(&self, now: SystemTime) -> Option<(String, Duration)> {
+        let state = self.state.lock();
+        let deaf = state.platforms.iter().filter_map(|(label, platform)| {
+            let since = platform.deaf_since()?;
+            Some((label.clone(), now.duration_since(since).unwrap_or_default()))
+        });
+        deaf.max_by_key(|(_, deafness)| *deafness)
+    }
+
+    /// Forgets an account that is not configured any more.
+    pub fn remove_platform(&self, label: &str) {
         let changed = self.update_state(|state| {
-            state.platforms.insert(name.to_owned(), platform);
-            if matches!(
-                state.gateway_state,
-                GatewayState::Running | GatewayState::Degraded
-            ) {
+            state.platforms.remove(label);
+            if state.gateway_state.is_started() {
                 state.gateway_state = state.working_state();
             }
         });
-        if let Err(error) = changed {
-            tracing::warn!(%error, "failed to write the gateway state file");
+        log_write_error(changed);
+    }
+
+    fn record_platform(&self, name: &str, mut platform: PlatformState) {
+        let mut state = self.state.lock();
+        let before = state.platforms.get(name);
+        let is_same = before.is_some_and(|before| before.says_the_same(&platform));
+        if let Some(before) = before {
+            if is_same {
+                platform.updated_at.clone_from(&before.updated_at);
+            }
+            if platform.last_ok_at.is_none() {
+                platform.last_ok_at.clone_from(&before.last_ok_at);
+            }
         }
+        state.platforms.insert(name.to_owned(), platform);
+        if state.gateway_state.is_started() {
+            state.gateway_state = state.working_state();
+        }
+        if is_same && self.written_at.lock().elapsed() < HEARD_WRITE_INTERVAL {
+            return;
+        }
+        let written = self.write_state_file(&mut state);
+        drop(state);
+        log_write_error(written);
     }
 
     pub fn state(&self) -> StateFile {
@@ -219,9 +301,7 @@ impl Instance {
             file.exit_reason = reason;
             file.active_agents = 0;
         });
-        if let Err(error) = changed {
-            tracing::warn!(%error, "failed to write the final gateway state");
-        }
+        log_write_error(changed);
         let _ = fs::remove_file(pid_path(&self.home));
     }
 }
@@ -311,6 +391,61 @@ mod tests {
         assert_eq!(state.gateway_state, GatewayState::Stopped);
         assert_eq!(state.exit_reason.as_deref(), Some("tested"));
         assert!(Instance::acquire(&home).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_health_of_an_account_is_written_when_it_changes_and_seldom_otherwise() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        let instance = Instance::acquire(&home).unwrap();
+        instance.mark_started().unwrap();
+        let health = PlatformHealth::new(Duration::from_secs(50));
+        let written = || read_last_state(&home).unwrap();
+        let follow = instance.follow_health("telegram@work", &health);
+        let check = async {
+            let state = || written().platforms.get("telegram@work").cloned();
+            let word = || state().map(|state| state.state).unwrap_or_default();
+            while word() != "connecting" {
+                tokio::task::yield_now().await;
+            }
+            health.record_ok();
+            while word() != "connected" {
+                tokio::task::yield_now().await;
+            }
+            let first = written();
+            assert_eq!(first.gateway_state, GatewayState::Running);
+            assert!(first.platforms["telegram@work"].last_ok_at.is_some());
+            // Heard again: known here at once, written later.
+            health.record_ok();
+            tokio::time::sleep(HEARD_WRITE_INTERVAL).await;
+            assert_eq!(written(), first);
+            health.record_lost("network", "no route");
+            while word() != "reconnecting" {
+                tokio::task::yield_now().await;
+            }
+            let lost = written();
+            assert_eq!(lost.gateway_state, GatewayState::Degraded);
+            assert!(lost.platforms["telegram@work"].last_ok_at.is_some());
+        };
+        tokio::select! {
+            () = follow => panic!("it follows until it is cancelled"),
+            () = check => {}
+        }
+        instance.remove_platform("telegram@work");
+        assert_eq!(written().gateway_state, GatewayState::Running);
+    }
+
+    #[test]
+    fn the_longest_deafness_is_found() {
+        let directory = tempfile::tempdir().unwrap();
+        let instance = Instance::acquire(&Home::at(directory.path())).unwrap();
+        assert_eq!(instance.longest_deafness(SystemTime::now()), None);
+        instance.set_platform_health("slack", &PlatformReport::new(PlatformStatus::Connected));
+        instance.set_platform_health("discord", &PlatformReport::new(PlatformStatus::Deaf));
+        let later = SystemTime::now() + Duration::from_mins(6);
+        let (label, deafness) = instance.longest_deafness(later).unwrap();
+        assert_eq!(label, "discord");
+        assert!(deafness > Duration::from_mins(5), "{deafness:?}");
     }
 
     #[test]

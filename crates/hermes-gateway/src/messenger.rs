@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::{
     conversations::ConversationIndex,
+    delivery_targets::check_delivery,
     send::{MediaPolicy, MessageSender, SendError},
 };
 
@@ -73,5 +74,15 @@ impl Messenger for HomeMessenger {
             }
         }
         .boxed()
+    }
+
+    fn check_delivery(
+        &self,
+        settings: &Settings,
+        deliver: &str,
+        origin: Option<&Value>,
+    ) -> Result<(), String> {
+        check_delivery(&self.home, &settings.gateway, deliver, origin)
+            .map_err(|refusal| refusal.to_string())
     }
 }

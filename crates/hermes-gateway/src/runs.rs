@@ -4,11 +4,13 @@
 //! session run in order, sessions run in parallel. A failure ends only its own run.
 
 mod approvals;
+mod compress;
 mod display;
 mod job;
 mod log;
 mod outcome;
 mod session_slots;
+mod surface;
 mod turn;
 
 use std::{
@@ -38,13 +40,17 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::approvals::DecideError;
+pub use self::{approvals::DecideError, compress::CompressedSession};
 use self::{
     log::{RunLog, RunProgress},
     outcome::RunOutcome,
 };
 use crate::runs::session_slots::{SessionSlots, TurnSlots};
-pub use crate::runs::{log::RunWatcher, turn::TurnRequest};
+pub use crate::runs::{
+    log::RunWatcher,
+    surface::{ChatSurface, TurnObserver, TurnResult},
+    turn::TurnRequest,
+};
 
 /// How long runs and closed approvals are stored.
 pub const RETENTION: Duration = Duration::from_hours(24 * 7);
@@ -56,6 +62,15 @@ pub enum RunInput {
     Job(Box<ClaimedRun>),
 }
 
+impl RunInput {
+    fn observer(&self) -> Option<Arc<dyn TurnObserver>> {
+        match self {
+            Self::Turn(say) => Some(say.surface.as_ref()?.observer.clone()),
+            Self::Job(_) => None,
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunSource {
     /// A client that polls for the result.
@@ -64,6 +79,8 @@ pub enum RunSource {
     Chat,
     /// The scheduler, or a manual trigger.
     Cron,
+    /// A chat on a platform.
+    Platform,
 }
 
 impl RunSource {
@@ -72,7 +89,14 @@ impl RunSource {
             Self::Api => "api",
             Self::Chat => "chat",
             Self::Cron => "cron",
+            Self::Platform => "platform",
         }
+    }
+
+    /// Whether the limit of clients' runs applies. The others would not retry: the scheduler has a claimed job, a platform
+    /// a message that was acknowledged.
+    fn is_limited(self) -> bool {
+        matches!(self, Self::Api | Self::Chat)
     }
 }
 
@@ -309,6 +333,16 @@ impl Runs {
         }
     }
 
+    /// Closes the open conversation of a session, if no turn uses it: the chat has gone over to another one.
+    pub async fn release_session(&self, session: &SessionId) {
+        self.inner.session_slots.release(session).await;
+    }
+
+    /// Whether a background process of a session runs; also while a turn goes on in it.
+    pub fn has_processes(&self, session: &SessionId) -> bool {
+        self.inner.session_slots.has_processes(session)
+    }
+
     pub fn active_count(&self) -> watch::Receiver<usize> {
         self.inner.count.subscribe()
     }
@@ -367,12 +401,12 @@ impl RunsInner {
         self.live.lock()
     }
 
-    /// Admits a run within the limits. The scheduler is not refused: it would not retry.
+    /// Admits a run within the limits.
     fn admit_run(&self, source: RunSource) -> Result<Arc<LiveRun>, StartError> {
         let mut all = self.lock_live();
         let limit = self.parts.concurrent_runs;
-        let is_clients = |live: &&Arc<LiveRun>| live.source != RunSource::Cron;
-        if source != RunSource::Cron && all.values().filter(is_clients).count() >= limit {
+        let is_clients = |live: &&Arc<LiveRun>| live.source.is_limited();
+        if source.is_limited() && all.values().filter(is_clients).count() >= limit {
             return Err(StartError::TooMany { limit });
         }
         let live = Arc::new(LiveRun {
@@ -395,6 +429,7 @@ impl RunsInner {
 
     /// Executes a run and stores its events and its end.
     async fn execute(self: Arc<Self>, live: Arc<LiveRun>, input: RunInput) {
+        let observer = input.observer();
         let (log, writer) = log::new_log(&live.id, self.parts.store.clone(), live.progress.clone());
         let work = async {
             let work = AssertUnwindSafe(self.execute_input(&live, &log, input)).catch_unwind();
@@ -420,6 +455,10 @@ impl RunsInner {
             }
         };
         let outcome = outcome.with_stop_cause(&live, self.stop.is_cancelled());
+        // The answer is stored: whoever waits for it does not wait for the record of the run.
+        if let Some(observer) = observer {
+            observer.turn_ended(outcome.turn_result(self.stop.is_cancelled()));
+        }
         let end = outcome.into_run_end(&live.id, session);
         if let Err(error) = self.parts.store.finish_run(&live.id, &end).await {
             tracing::error!(run = live.id, %error, "storing the end of a run failed");

@@ -4,19 +4,18 @@
 //! sent to the conversation of that chat. Each platform is a small file of plain requests: a client library for each
 //! would be more code than it saves.
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use hermes_config::{GatewaySettings, Home, Platform, Redactor, Settings};
+use hermes_config::{
+    GatewaySettings, Home, Platform, PlatformSettings, Redactor, Settings, sync::Mutex,
+};
 use reqwest::Client;
 use serde::Serialize;
 
 use crate::conversations::ConversationIndex;
 
+mod account_check;
 mod chunk;
 mod delivery;
 mod discord;
@@ -34,7 +33,6 @@ use self::{
     delivery::{DeliveredMessage, MessagePiece},
     discord::DiscordChannel,
     http::PlatformApi,
-    media::{ExtractedMedia, MediaGate},
     mirror::MirroredMessage,
     slack::SlackChannel,
     target::Destination,
@@ -42,12 +40,31 @@ use self::{
 };
 
 pub use self::{
+    account_check::{
+        AccountCheck, AccountProblem, CheckedAccount, DISCORD_PERMISSIONS, SLACK_SCOPES,
+        discord_invite_url,
+    },
     error::{PlatformFailure, SendError},
     media::MediaPolicy,
 };
 pub use target::SendTarget;
 
+// What the clients of the live gateway share with sending once.
+pub(crate) use self::{
+    chunk::{LengthLimit, part_number, split_text},
+    http::{build_client, check_url, is_loopback, root_cause},
+    markdown::{Dialect, render_markdown},
+    media::{ExtractedMedia, MediaGate, MediaKind, check_file, extract_media},
+    multipart::encode_file_name,
+    telegram::count_utf16,
+};
+
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Whether a target can be resolved: its platform has a token, and its chat is known. Nothing is sent.
+pub fn check_target(home: &Home, gateway: &GatewaySettings, target: &str) -> Result<(), SendError> {
+    target::resolve_target(home, gateway, target).map(drop)
+}
 
 /// Sends messages for a home. Connections are opened on demand; clones share them.
 #[derive(Debug, Clone)]
@@ -62,7 +79,8 @@ struct SenderInner {
     user: Option<PathBuf>,
     gateway: GatewaySettings,
     redactor: Redactor,
-    clients: [OnceLock<Client>; Platform::ALL.len()],
+    /// By bot account, because each may have an address of its own.
+    clients: Mutex<HashMap<String, Client>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -96,7 +114,7 @@ impl MessageSender {
                 user: user.or_else(std::env::home_dir),
                 gateway: settings.gateway.clone(),
                 redactor: Redactor::new(settings.gateway.secrets()),
-                clients: [const { OnceLock::new() }; Platform::ALL.len()],
+                clients: Mutex::default(),
             }),
             timeout: REPLY_TIMEOUT,
         }
@@ -166,8 +184,9 @@ impl MessageSender {
                     .as_deref()
                     .filter(|_| destination.platform == Platform::Discord),
             );
+            let label = destination.label();
             let sending = MirroredMessage {
-                platform,
+                platform: &label,
                 chats,
                 thread: chat.thread.as_deref(),
                 text: &stored,
@@ -179,7 +198,7 @@ impl MessageSender {
                 platform,
                 note: destination
                     .is_home
-                    .then(|| format!("Sent to {platform} home channel (chat_id: {})", chat.id)),
+                    .then(|| format!("Sent to {label} home channel (chat_id: {})", chat.id)),
                 chat_id: chat.id,
                 thread_id: chat.thread,
                 message_id: delivered.receipt.message_id,
@@ -209,7 +228,20 @@ impl MessageSender {
         pieces: &[MessagePiece],
     ) -> Result<DeliveredMessage, SendError> {
         let platform = destination.platform;
-        let api = self.platform_api(platform)?;
+        let account = self.inner.gateway.account(platform, &destination.account);
+        let account = account.and_then(|settings| Some((settings, settings.token.as_ref()?)));
+        let Some((settings, token)) = account else {
+            return Err(SendError::NotConfigured {
+                platform: destination.label(),
+            });
+        };
+        let api = PlatformApi {
+            settings,
+            token,
+            client: &self.client_of(destination, settings)?,
+            timeout: self.timeout,
+            redactor: &self.inner.redactor,
+        };
         let chat = destination.chat.clone();
         let opening = |failure| (failure, 0);
         let delivered = match platform {
@@ -232,27 +264,18 @@ impl MessageSender {
         })
     }
 
-    fn platform_api(&self, platform: Platform) -> Result<PlatformApi<'_>, SendError> {
-        let settings = self.inner.gateway.platform(platform);
-        let Some(token) = &settings.token else {
-            return Err(SendError::NotConfigured {
-                platform: platform.name().into(),
-            });
-        };
-        let place = &self.inner.clients[platform as usize];
-        let client = if let Some(client) = place.get() {
-            client
-        } else {
-            let client = http::build_client(platform, settings)?;
-            place.get_or_init(|| client)
-        };
-        Ok(PlatformApi {
-            settings,
-            token,
-            client,
-            timeout: self.timeout,
-            redactor: &self.inner.redactor,
-        })
+    fn client_of(
+        &self,
+        destination: &Destination,
+        settings: &PlatformSettings,
+    ) -> Result<Client, SendError> {
+        let mut clients = self.inner.clients.lock();
+        if let Some(client) = clients.get(&destination.label()) {
+            return Ok(client.clone());
+        }
+        let client = http::build_client(destination.platform, settings)?;
+        clients.insert(destination.label(), client.clone());
+        Ok(client)
     }
 
     fn media_gate(&self) -> MediaGate {

@@ -17,6 +17,7 @@ use serde_json::{Map, Value, json};
 use super::{ApiState, error::ApiError, idempotency, payload::Payload};
 use crate::{
     api::payload,
+    delivery_targets::check_delivery,
     runs::{RunInput, RunSource, StartError, StartedRun},
 };
 
@@ -55,6 +56,7 @@ pub(super) async fn create(
     let wanted = parse_members(&body)?;
     let now = zoned_now(&api);
     let mut wanted = JobFields::parse(wanted, &now)?;
+    check_deliver(&api, &wanted, None)?;
     let schedule = wanted.changes.schedule.take();
     let schedule =
         schedule.ok_or_else(|| ApiError::invalid_member("schedule", "`schedule` is missing"))?;
@@ -98,6 +100,20 @@ pub(super) async fn create(
     idempotency::run_once(&api, key, StatusCode::CREATED, make).await
 }
 
+/// Refuses targets that cannot be resolved.
+fn check_deliver(
+    api: &ApiState,
+    wanted: &JobFields,
+    origin: Option<&Value>,
+) -> Result<(), ApiError> {
+    let Some(deliver) = text(&wanted.changes.others, "deliver") else {
+        return Ok(());
+    };
+    let settings = api.gateway.agent().settings();
+    check_delivery(api.gateway.home(), &settings.gateway, &deliver, origin)
+        .map_err(|refusal| ApiError::invalid_member("deliver", refusal.to_string()))
+}
+
 pub(super) async fn change_job(
     State(api): State<ApiState>,
     Path(id): Path<String>,
@@ -121,6 +137,10 @@ pub(super) async fn change_job(
         return Err(ApiError::invalid("invalid_value", message));
     }
     let wanted = JobFields::parse(wanted, &zoned_now(&api))?;
+    if wanted.changes.others.contains_key("deliver") {
+        let file = load_jobs(&api).await?;
+        check_deliver(&api, &wanted, file.find(&id)?.get("origin"))?;
+    }
     let limits = api.gateway.agent().policy().job_limits();
     let job = update_jobs(&api, move |file, now| {
         if let (Some(limits), Some(schedule)) = (limits, &wanted.changes.schedule) {

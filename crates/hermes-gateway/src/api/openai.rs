@@ -73,6 +73,7 @@ pub(super) fn parse_input(
         history: Vec::new(),
         session,
         model: None,
+        surface: None,
     };
     for message in request {
         match message {

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{
     Bridge,
     envelope::{JsonDocument, ToolRefusal},
-    tools::{self, Attachment, ConversationFilter},
+    tools::{self, ConversationFilter, StoredAttachment},
 };
 
 pub(super) const CONVERSATIONS: &str = "hermes://conversations";
@@ -188,15 +188,15 @@ fn refusal_error(refusal: ToolRefusal) -> ErrorData {
 /// The bytes of a local attachment, and their media type.
 async fn attachment_bytes(
     bridge: &Bridge,
-    attachment: Attachment,
+    attachment: StoredAttachment,
 ) -> Result<(String, Vec<u8>), ErrorData> {
     let elsewhere =
         |what: &str| ErrorData::invalid_params(format!("This attachment is {what}"), None);
     match attachment {
-        Attachment::Image { url } => decode_data_url(&url)
+        StoredAttachment::Image { url } => decode_data_url(&url)
             .ok_or_else(|| elsewhere("on the web; attachments_fetch returns its URL")),
-        Attachment::Part { .. } => Err(elsewhere("not a file; attachments_fetch returns it")),
-        Attachment::Media { path } => {
+        StoredAttachment::Part { .. } => Err(elsewhere("not a file; attachments_fetch returns it")),
+        StoredAttachment::Media { path } => {
             let cache = bridge.home().cache_dir();
             let read =
                 tokio::task::spawn_blocking(move || read_cached_file(&cache, Path::new(&path)));

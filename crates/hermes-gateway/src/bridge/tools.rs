@@ -21,7 +21,7 @@ mod conversations;
 mod events;
 mod messages;
 
-pub(super) use attachments::{Attachment, attachments_of, find_message};
+pub(super) use attachments::{StoredAttachment, attachments_of, find_message};
 pub(super) use conversations::{ConversationFilter, find_conversation, list_conversations};
 pub(super) use messages::{Transcript, read_transcript};
 

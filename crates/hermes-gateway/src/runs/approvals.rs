@@ -26,6 +26,11 @@ pub enum DecideError {
 }
 
 impl Runs {
+    /// Submits a decision about one approval that a turn of this process waits for. The first one counts.
+    pub fn decide_approval(&self, id: &str, decision: SubmittedDecision) -> SubmitOutcome {
+        self.inner.decisions.submit(id, decision)
+    }
+
     /// Decides pending approvals of a run. The first answer counts. Returns how many were decided.
     pub async fn decide(
         &self,

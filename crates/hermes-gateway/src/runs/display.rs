@@ -1,5 +1,7 @@
 //! Records what happens in a turn as events of its run.
 
+use std::sync::Arc;
+
 use hermes_agent::{
     conversation::TurnDisplay,
     message::ToolCall,
@@ -10,7 +12,7 @@ use hermes_config::Redactor;
 use hermes_protocol::RunEvent;
 use serde_json::Value;
 
-use super::log::RunLog;
+use super::{TurnObserver, log::RunLog};
 
 /// Longest preview of a call, in characters.
 const MAX_PREVIEW_CHARS: usize = 200;
@@ -25,6 +27,8 @@ pub(super) struct LogDisplay {
     redactor: Redactor,
     reasoning: String,
     activity: Activity,
+    /// Shows the text elsewhere: then the log has the steps alone.
+    observer: Option<Arc<dyn TurnObserver>>,
 }
 
 impl LogDisplay {
@@ -34,7 +38,13 @@ impl LogDisplay {
             log,
             redactor,
             reasoning: String::new(),
+            observer: None,
         }
+    }
+
+    pub(super) fn with_observer(mut self, observer: Option<Arc<dyn TurnObserver>>) -> Self {
+        self.observer = observer;
+        self
     }
 
     /// Logs reasoning as one event, when it is complete.
@@ -64,12 +74,16 @@ impl LogDisplay {
 impl TurnDisplay for LogDisplay {
     fn show(&mut self, event: TurnEvent) {
         self.activity.touch();
+        if let Some(observer) = &self.observer {
+            observer.show_event(&event);
+        }
         if let TurnEvent::Model(ModelEvent::ReasoningDelta(text)) = &event {
             self.reasoning.push_str(text);
             return;
         }
         self.flush_reasoning();
         match event {
+            TurnEvent::Model(ModelEvent::TextDelta(_)) if self.observer.is_some() => {}
             TurnEvent::Model(ModelEvent::TextDelta(text)) => {
                 self.log.record(RunEvent::delta(text));
             }
@@ -90,8 +104,11 @@ impl TurnDisplay for LogDisplay {
         }
     }
 
-    /// Watchers may have read it already.
+    /// Watchers may have read it already; a chat shows a preview that can be replaced.
     fn shown_text(&self) -> ShownText {
-        ShownText::Final
+        match self.observer {
+            Some(_) => ShownText::Revocable,
+            None => ShownText::Final,
+        }
     }
 }

@@ -14,7 +14,7 @@ use hermes_store::{
 };
 use serde_json::json;
 
-use super::{LiveRun, log};
+use super::{LiveRun, TurnResult, log};
 
 pub(super) enum RunOutcome {
     Completed {
@@ -66,6 +66,20 @@ impl RunOutcome {
             ),
             Self::Interrupted => Self::failed("interrupted", "it was interrupted"),
             other => other,
+        }
+    }
+
+    /// The same for whoever follows the turn.
+    pub(super) fn turn_result(&self, is_closing: bool) -> TurnResult {
+        match self {
+            Self::Completed { output, .. } => TurnResult::Answered {
+                text: output.clone(),
+            },
+            Self::Failed(failure) if is_closing && failure.code == "interrupted" => {
+                TurnResult::ShutDown
+            }
+            Self::Failed(failure) => TurnResult::Failed(failure.clone()),
+            Self::Interrupted | Self::Cancelled => TurnResult::Stopped,
         }
     }
 

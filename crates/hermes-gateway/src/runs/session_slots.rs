@@ -76,6 +76,33 @@ impl SessionSlots {
         free.map(|slot| slot.last_used()).collect()
     }
 
+    /// Whether a session is in use, or a background process of it runs.
+    pub(super) fn has_processes(&self, session: &SessionId) -> bool {
+        let slot = self.slots.lock().get(session).cloned();
+        slot.is_some_and(|slot| match slot.conversation.try_lock() {
+            Ok(conversation) => conversation
+                .as_ref()
+                .is_some_and(Conversation::has_background_process),
+            Err(_) => true,
+        })
+    }
+
+    /// Closes the conversation of one session, unless it is in use.
+    pub(super) async fn release(&self, session: &SessionId) {
+        let slot = {
+            let mut slots = self.slots.lock();
+            match slots.get(session) {
+                Some(slot) if is_free(slot) => slots.remove(session),
+                _ => None,
+            }
+        };
+        if let Some(slot) = slot
+            && let Some(conversation) = slot.acquire().await.take()
+        {
+            conversation.detach().await;
+        }
+    }
+
     /// Closes all conversations, waiting for active turns.
     pub(super) async fn clear_all(&self) {
         self.clear(|_| true).await;

@@ -19,7 +19,7 @@ use hermes_protocol::{ApprovalChoice, RunEvent};
 use hermes_store::{NewSession, SessionId};
 
 use super::{
-    LiveRun, RunsInner, approvals,
+    ChatSurface, LiveRun, RunsInner, TurnObserver, approvals,
     display::LogDisplay,
     log::RunLog,
     outcome::{self, RunOutcome},
@@ -27,6 +27,8 @@ use super::{
 
 /// How long to wait for servers, counted from the start of the gateway.
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(15);
+/// The same for a chat, where a person waits.
+const CHAT_SERVER_TIMEOUT: Duration = Duration::from_secs(3);
 
 const PLATFORM: &str = "api_server";
 const PLATFORM_NOTE: &str = "Your answers go to a program over an HTTP API; it shows them to somebody, or uses them as they are.";
@@ -47,9 +49,15 @@ pub struct TurnRequest {
     /// The session, which may be new.
     pub session: SessionId,
     pub model: Option<String>,
+    /// The chat it takes place in; `None` for the local API.
+    pub surface: Option<Box<ChatSurface>>,
 }
 
 impl TurnRequest {
+    fn observer(&self) -> Option<Arc<dyn TurnObserver>> {
+        Some(self.surface.as_ref()?.observer.clone())
+    }
+
     pub fn add_instructions(&mut self, more: Option<String>) {
         let Some(more) = more.filter(|more| !more.trim().is_empty()) else {
             return;
@@ -82,7 +90,11 @@ impl RunsInner {
         log.record(RunEvent::Started {
             session_id: Some(say.session.to_string()),
         });
-        let published = Arc::new(self.published_approver(&live.id, log));
+        let observer = say.observer();
+        if let Some(observer) = &observer {
+            observer.turn_started(&live.id);
+        }
+        let published = Arc::new(self.published_approver(&live.id, log, &say));
         let setup = self.conversation_setup(&say, published.clone());
         let agent = &self.parts.agent;
         let stored = ingest_results(agent, &mut say).await;
@@ -100,11 +112,12 @@ impl RunsInner {
             Err(error) => return self.failed_outcome(&error),
         };
         tokio::select! {
-            () = self.wait_for_servers(&mut conversation) => {}
+            () = self.wait_for_servers(&mut conversation, observer.is_some()) => {}
             () = live.stop.cancelled() => {}
         }
         let activity = Activity::default();
-        let mut display = LogDisplay::new(log.clone(), agent.redactor(), activity.clone());
+        let mut display = LogDisplay::new(log.clone(), agent.redactor(), activity.clone())
+            .with_observer(observer);
         let stop = live.stop.child_token();
         let timeout = agent.settings().agent.gateway_timeout;
         let sent = {
@@ -176,28 +189,43 @@ impl RunsInner {
     }
 
     /// Approvals of this run are published as rows and events.
-    fn published_approver(&self, run: &str, log: &RunLog) -> PublishedApprover {
+    fn published_approver(&self, run: &str, log: &RunLog, say: &TurnRequest) -> PublishedApprover {
         let log = log.clone();
-        PublishedApprover::new(self.parts.agent.home().clone(), Arc::new(NoLocalApprover))
-            .with_shared_store(self.parts.store.clone(), self.decisions.clone())
-            .in_run(run)
-            .on_change(move |change| match change {
-                ApprovalChange::Opened(question) => {
-                    let mut choices = ApprovalChoice::ALL.to_vec();
-                    choices.retain(|choice| {
-                        *choice != ApprovalChoice::Always || question.allow_permanent
-                    });
-                    log.record(RunEvent::ApprovalRequest {
-                        approval_id: question.id.clone(),
-                        command: question.command.clone(),
-                        description: question.description.clone(),
-                        choices,
-                    });
-                }
-                ApprovalChange::Closed { id, outcome } => {
-                    log.record(approvals::responded_event(id, outcome));
-                }
-            })
+        let observer = say.observer();
+        let approver =
+            PublishedApprover::new(self.parts.agent.home().clone(), Arc::new(NoLocalApprover))
+                .with_shared_store(self.parts.store.clone(), self.decisions.clone())
+                .in_run(run)
+                .on_change(move |change| match change {
+                    ApprovalChange::Opened {
+                        approval: question,
+                        link,
+                    } => {
+                        if let Some(observer) = &observer {
+                            observer.approval_opened(question, link);
+                        }
+                        let mut choices = ApprovalChoice::ALL.to_vec();
+                        choices.retain(|choice| {
+                            *choice != ApprovalChoice::Always || question.allow_permanent
+                        });
+                        log.record(RunEvent::ApprovalRequest {
+                            approval_id: question.id.clone(),
+                            command: question.command.clone(),
+                            description: question.description.clone(),
+                            choices,
+                        });
+                    }
+                    ApprovalChange::Closed { id, outcome } => {
+                        log.record(approvals::responded_event(id, outcome));
+                        if let Some(observer) = &observer {
+                            observer.approval_closed(id, outcome);
+                        }
+                    }
+                });
+        match &say.surface {
+            Some(chat) => approver.in_chat(chat.session_key.clone()),
+            None => approver,
+        }
     }
 
     fn conversation_setup(
@@ -207,7 +235,7 @@ impl RunsInner {
     ) -> ConversationSetup {
         let policy = self.parts.agent.policy();
         let model = say.model.as_deref().or(policy.model());
-        ConversationSetup {
+        let mut setup = ConversationSetup {
             platform: PLATFORM.into(),
             platform_note: PLATFORM_NOTE.into(),
             model_overrides: ModelOverrides {
@@ -219,13 +247,28 @@ impl RunsInner {
             client_tools: say.client_tools.clone(),
             titles: TitleSource::Manual,
             ..ConversationSetup::for_cli(self.parts.directory.clone(), Consent::Ask(published))
+        };
+        if let Some(chat) = &say.surface {
+            setup.platform.clone_from(&chat.platform);
+            setup.platform_note.clone_from(&chat.platform_note);
+            setup.model_overrides.provider.clone_from(&chat.provider);
+            setup.titles = TitleSource::Generated;
+            setup.cron_origin.clone_from(&chat.cron_origin);
+            setup.platform_message_id.clone_from(&chat.message_id);
+            setup.user_note.clone_from(&chat.note);
         }
+        setup
     }
 
-    /// Waits for connecting servers; the model is told which are unavailable.
-    async fn wait_for_servers(&self, conversation: &mut Conversation) {
+    /// Waits for connecting servers; the model is told which are unavailable. Somebody in a chat waits less.
+    async fn wait_for_servers(&self, conversation: &mut Conversation, is_chat: bool) {
         let agent = &self.parts.agent;
-        let left = SERVER_START_TIMEOUT.saturating_sub(self.started_at.elapsed());
+        let most = if is_chat {
+            CHAT_SERVER_TIMEOUT
+        } else {
+            SERVER_START_TIMEOUT
+        };
+        let left = most.saturating_sub(self.started_at.elapsed());
         let limit = left.max(agent.settings().mcp.discovery_timeout);
         let missing = agent.wait_for_servers(limit).await;
         conversation.set_missing_servers(&missing);
@@ -285,7 +328,10 @@ async fn open_conversation(
         let which = SessionReference::Named(id.to_string());
         return Conversation::resume(agent.clone(), &which, setup).await;
     }
-    let row = NewSession::new(id, PLATFORM);
+    let row = match &say.surface {
+        Some(chat) => chat.row.clone(),
+        None => NewSession::new(id, PLATFORM),
+    };
     Ok(Conversation::new(agent.clone(), row, setup).with_history(say.history.clone()))
 }
 

@@ -7,10 +7,10 @@ use super::markdown;
 
 /// How long a message may be on a platform.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LengthLimit {
-    pub(super) max: usize,
+pub(crate) struct LengthLimit {
+    pub(crate) max: usize,
     /// The length in the platform's units; at least one per character.
-    pub(super) measure: fn(&str) -> usize,
+    pub(crate) measure: fn(&str) -> usize,
 }
 
 /// Room for ` (1/2)`.
@@ -18,13 +18,13 @@ const NUMBER_RESERVE: usize = 10;
 const CLOSING_FENCE: &str = "\n```";
 
 impl LengthLimit {
-    pub(super) fn fits(&self, text: &str) -> bool {
+    pub(crate) fn fits(&self, text: &str) -> bool {
         (self.measure)(text) <= self.max
     }
 }
 
 /// The number at the end of a part; empty if there is only one.
-pub(super) fn part_number(part: usize, parts: usize) -> String {
+pub(crate) fn part_number(part: usize, parts: usize) -> String {
     match parts {
         1 => String::new(),
         _ => format!(" ({part}/{parts})"),
@@ -32,7 +32,7 @@ pub(super) fn part_number(part: usize, parts: usize) -> String {
 }
 
 /// Splits a text so that every part with its number is within the limit.
-pub(super) fn split_text(text: &str, limit: &LengthLimit) -> Vec<String> {
+pub(crate) fn split_text(text: &str, limit: &LengthLimit) -> Vec<String> {
     if limit.fits(text) {
         return vec![text.to_owned()];
     }

@@ -117,6 +117,11 @@ impl SendError {
         }
     }
 
+    /// Whether the platform does not accept the token.
+    pub fn is_token_problem(&self) -> bool {
+        matches!(self, Self::Failed { platform, failure, .. } if failure.is_token_problem(*platform))
+    }
+
     /// What to do about it, for a person at a command line.
     pub fn hint(&self) -> Option<String> {
         match self {

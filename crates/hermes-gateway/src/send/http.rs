@@ -47,11 +47,12 @@ pub(super) enum RequestBody<'b> {
 pub(super) struct PlatformReply {
     pub(super) status: u16,
     pub(super) body: Value,
+    pub(super) headers: HeaderMap,
     wait: Option<Duration>,
 }
 
 /// Builds the client of a platform. Done at first use, since loading the system's certificates takes time.
-pub(super) fn build_client(
+pub(crate) fn build_client(
     platform: Platform,
     settings: &PlatformSettings,
 ) -> Result<Client, SendError> {
@@ -84,7 +85,7 @@ pub(super) fn build_client(
 }
 
 /// Parses a URL, if a token may be sent there.
-fn check_url(address: &str, allow_http: bool) -> Result<Url, String> {
+pub(crate) fn check_url(address: &str, allow_http: bool) -> Result<Url, String> {
     let url = Url::parse(address).map_err(|error| format!("it is not a URL ({error})"))?;
     match url.scheme() {
         "https" => Ok(url),
@@ -97,7 +98,7 @@ fn check_url(address: &str, allow_http: bool) -> Result<Url, String> {
     }
 }
 
-fn is_loopback(url: &Url) -> bool {
+pub(crate) fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(address)) => IpAddr::from(address).is_loopback(),
         Some(Host::Ipv6(address)) => IpAddr::from(address).is_loopback(),
@@ -166,11 +167,11 @@ impl PlatformApi<'_> {
         let read = async {
             let response = add_body(request, body)?.timeout(timeout).send().await?;
             let status = response.status().as_u16();
-            let header = parse_retry_after(response.headers());
+            let headers = response.headers().clone();
             let bytes = read_body(response).await?;
-            Ok((status, header, bytes))
+            Ok((status, headers, bytes))
         };
-        let (status, header, bytes) = read.await.map_err(|error: reqwest::Error| {
+        let (status, headers, bytes) = read.await.map_err(|error: reqwest::Error| {
             // The URL contains Telegram's token.
             let error = error.without_url();
             match (error.is_timeout(), error.is_connect()) {
@@ -180,13 +181,18 @@ impl PlatformApi<'_> {
             }
         })?;
         let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
-        let wait = header.or_else(|| {
+        let wait = parse_retry_after(&headers).or_else(|| {
             let description = body
                 .pointer("/parameters/retry_after")
                 .or(body.get("retry_after"));
             to_duration(description?.as_f64()?)
         });
-        Ok(PlatformReply { status, body, wait })
+        Ok(PlatformReply {
+            status,
+            body,
+            headers,
+            wait,
+        })
     }
 
     fn unreachable(&self, reason: &str) -> PlatformFailure {
@@ -267,7 +273,7 @@ fn to_duration(number: f64) -> Option<Duration> {
 }
 
 /// The innermost cause of an error.
-fn root_cause(error: &dyn std::error::Error) -> String {
+pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
         innermost = source;

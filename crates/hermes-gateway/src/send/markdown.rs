@@ -4,7 +4,7 @@
 //! special character of the platform is escaped.
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub(crate) enum Dialect {
     /// Telegram's MarkdownV2.
     Telegram,
     Slack,
@@ -31,7 +31,7 @@ pub(super) fn closes_fence(line: &str) -> bool {
     line.trim_start().starts_with("```")
 }
 
-pub(super) fn render_markdown(text: &str, dialect: Dialect) -> String {
+pub(crate) fn render_markdown(text: &str, dialect: Dialect) -> String {
     let mut renderer = MarkdownRenderer {
         dialect,
         out: String::with_capacity(text.len() + text.len() / 8),

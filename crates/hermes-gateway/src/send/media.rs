@@ -11,7 +11,7 @@ use regex::Regex;
 
 mod gate;
 
-pub(super) use gate::MediaGate;
+pub(crate) use gate::MediaGate;
 
 /// How `MEDIA:` tags and directives in double brackets are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum MediaPolicy {
 
 /// How a platform should show a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum MediaKind {
+pub(crate) enum MediaKind {
     Image,
     Video,
     Audio,
@@ -58,15 +58,15 @@ static MEDIA_TAG: LazyLock<Regex> = LazyLock::new(|| {
 });
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ExtractedMedia {
-    pub(super) text: String,
+pub(crate) struct ExtractedMedia {
+    pub(crate) text: String,
     /// The files, as they are written.
-    pub(super) paths: Vec<String>,
+    pub(crate) paths: Vec<String>,
     images_as_documents: bool,
     audio_as_voice: bool,
 }
 
-pub(super) fn extract_media(message: &str) -> ExtractedMedia {
+pub(crate) fn extract_media(message: &str) -> ExtractedMedia {
     let mut taken: Vec<Range<usize>> = Vec::new();
     let mut paths = Vec::new();
     let mut from = 0;
@@ -156,16 +156,28 @@ impl ExtractedMedia {
         (files, warnings)
     }
 
+    /// The files that may be sent, with their kinds, and why others may not.
+    pub(crate) async fn check_files(
+        &self,
+        gate: &MediaGate,
+    ) -> (Vec<(PathBuf, MediaKind)>, Vec<String>) {
+        let mut files = Vec::new();
+        let mut warnings = Vec::new();
+        for path in &self.paths {
+            match check_file(path, gate).await {
+                Ok(path) => {
+                    let kind = self.kind(&path);
+                    files.push((path, kind));
+                }
+                Err(reason) => warnings.push(format!("`{path}` was not sent: {reason}")),
+            }
+        }
+        (files, warnings)
+    }
+
     async fn read_file(&self, path: &str, gate: &MediaGate) -> Result<MediaFile, String> {
-        let path = gate.check_path(path)?;
+        let path = check_file(path, gate).await?;
         let no_file = |error: std::io::Error| error.to_string();
-        let metadata = tokio::fs::metadata(&path).await.map_err(no_file)?;
-        if !metadata.is_file() {
-            return Err("it is not a file".into());
-        }
-        if metadata.len() > MAX_FILE_BYTES {
-            return Err(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20));
-        }
         let content = tokio::fs::read(&path).await.map_err(no_file)?;
         Ok(MediaFile {
             name: path
@@ -189,6 +201,21 @@ impl ExtractedMedia {
             _ => MediaKind::Document,
         }
     }
+}
+
+/// The resolved path of a file that may be sent, or why it may not.
+pub(crate) async fn check_file(path: &str, gate: &MediaGate) -> Result<PathBuf, String> {
+    let path = gate.check_path(path)?;
+    let metadata = tokio::fs::metadata(&path)
+        .await
+        .map_err(|error| error.to_string())?;
+    if !metadata.is_file() {
+        return Err("it is not a file".into());
+    }
+    if metadata.len() > MAX_FILE_BYTES {
+        return Err(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20));
+    }
+    Ok(path)
 }
 
 #[cfg(test)]

@@ -43,7 +43,7 @@ impl UploadForm {
 
 /// Quotes and line breaks as browsers encode them: platforms do not read the backslashes that reqwest writes, and a
 /// line break would begin another header.
-fn encode_file_name(name: &str) -> String {
+pub(crate) fn encode_file_name(name: &str) -> String {
     name.replace('"', "%22")
         .replace('\r', "%0D")
         .replace('\n', "%0A")

@@ -1,5 +1,5 @@
 //! Resolves a target: `platform`, or `platform:chat`, where the chat is an id or a name of the channel directory; and
-//! lists the known chats.
+//! lists the known chats. A further bot of a platform is `platform@account`.
 
 use std::collections::HashSet;
 
@@ -16,9 +16,21 @@ use crate::conversations::ConversationIndex;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
     pub(super) platform: Platform,
+    /// The bot account; empty for the first one.
+    pub(super) account: String,
     pub(super) chat: ChatTarget,
     /// Whether it is the configured home channel.
     pub(super) is_home: bool,
+}
+
+impl Destination {
+    /// `telegram`, `telegram@work`: the platform of its conversations.
+    pub(super) fn label(&self) -> String {
+        match self.account.as_str() {
+            "" => self.platform.name().to_owned(),
+            account => format!("{}@{account}", self.platform.name()),
+        }
+    }
 }
 
 /// A chat, and a thread or topic in it.
@@ -46,27 +58,34 @@ pub(super) fn resolve_target(
         Some((platform, reference)) => (platform, reference.trim()),
         None => (target, ""),
     };
-    let name = platform.trim().to_lowercase();
+    let label = platform.trim().to_lowercase();
+    let (name, account) = match label.split_once('@') {
+        Some((name, account)) => (name.to_owned(), account.to_owned()),
+        None => (label.clone(), String::new()),
+    };
     let named = match reference {
         "" => None,
-        reference => Some(resolve_name(home, &name, reference)?),
+        reference => Some(resolve_name(home, &name, &label, reference)?),
     };
     if !crate::platforms::is_platform(&name) {
         return Err(SendError::UnknownPlatform { platform: name });
     }
-    let usable =
-        Platform::from_name(&name).filter(|platform| settings.platform(*platform).token.is_some());
-    let Some(platform) = usable else {
-        return Err(SendError::NotConfigured { platform: name });
+    let usable = Platform::from_name(&name).and_then(|platform| {
+        let settings = settings.account(platform, &account)?;
+        settings.token.is_some().then_some((platform, settings))
+    });
+    let Some((platform, settings)) = usable else {
+        return Err(SendError::NotConfigured { platform: label });
     };
     if let Some(chat) = named {
         return Ok(Destination {
             platform,
+            account,
             chat,
             is_home: false,
         });
     }
-    let set = settings.platform(platform).home_channel.as_ref();
+    let set = settings.home_channel.as_ref();
     let set = set.ok_or(SendError::NoHomeChannel { platform })?;
     let mut chat = parse_chat_id(platform.name(), &set.chat_id)
         .unwrap_or_else(|| ChatTarget::new(&set.chat_id, None));
@@ -75,17 +94,23 @@ pub(super) fn resolve_target(
     }
     Ok(Destination {
         platform,
+        account,
         chat,
         is_home: true,
     })
 }
 
-fn resolve_name(home: &Home, platform: &str, reference: &str) -> Result<ChatTarget, SendError> {
+fn resolve_name(
+    home: &Home,
+    platform: &str,
+    label: &str,
+    reference: &str,
+) -> Result<ChatTarget, SendError> {
     if let Some(chat) = parse_chat_id(platform, reference) {
         return Ok(chat);
     }
     let unresolved = || SendError::Unresolved {
-        platform: platform.to_owned(),
+        platform: label.to_owned(),
         reference: reference.to_owned(),
     };
     let directory = ChannelDirectory::load_for_lookup(home).unwrap_or_else(|error| {
@@ -93,7 +118,7 @@ fn resolve_name(home: &Home, platform: &str, reference: &str) -> Result<ChatTarg
         ChannelDirectory::default()
     });
     let channel =
-        find_channel(platform, directory.platform(platform), reference).ok_or_else(unresolved)?;
+        find_channel(platform, directory.platform(label), reference).ok_or_else(unresolved)?;
     let id = channel.id.as_deref().ok_or_else(unresolved)?;
     let mut chat = parse_chat_id(platform, id).unwrap_or_else(|| ChatTarget::new(id, None));
     if chat.thread.is_none() {

@@ -31,7 +31,7 @@ pub(super) const LIMITS: MessageLimits = MessageLimits {
 };
 
 /// The length in UTF-16 units, with markup or without, whichever is more.
-pub(super) fn count_utf16(text: &str) -> usize {
+pub(crate) fn count_utf16(text: &str) -> usize {
     let units = |text: &str| text.encode_utf16().count();
     units(text).max(units(&render_markdown(text, Dialect::Telegram)))
 }

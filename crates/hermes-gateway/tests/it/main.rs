@@ -11,6 +11,8 @@ mod api;
 mod bridge;
 #[cfg(unix)]
 pub(crate) mod conversations;
+mod outbound;
+mod platform;
 mod send;
 
 #[test]

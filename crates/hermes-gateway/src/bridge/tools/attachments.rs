@@ -15,7 +15,7 @@ use crate::bridge::{
 const MEDIA_TAG: &str = "MEDIA:";
 
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::bridge) enum Attachment {
+pub(in crate::bridge) enum StoredAttachment {
     /// An image by URL, possibly a `data:` URL.
     Image {
         url: String,
@@ -73,7 +73,7 @@ pub(in crate::bridge) async fn find_message(
 }
 
 /// The attachments of a message: the parts of its content, then the files named in its text.
-pub(in crate::bridge) fn attachments_of(message: &StoredMessage) -> Vec<Attachment> {
+pub(in crate::bridge) fn attachments_of(message: &StoredMessage) -> Vec<StoredAttachment> {
     let Some(content) = &message.body.content else {
         return Vec::new();
     };
@@ -85,12 +85,12 @@ pub(in crate::bridge) fn attachments_of(message: &StoredMessage) -> Vec<Attachme
     attachments
 }
 
-fn attachment_from_part(part: &Value) -> Option<Attachment> {
+fn attachment_from_part(part: &Value) -> Option<StoredAttachment> {
     let map = part.as_object()?;
     let kind = map.get("type").and_then(Value::as_str).unwrap_or_default();
     let image = |url: Option<&Value>| {
         let url = url.and_then(Value::as_str).filter(|url| !url.is_empty())?;
-        Some(Attachment::Image {
+        Some(StoredAttachment::Image {
             url: url.to_owned(),
         })
     };
@@ -98,7 +98,7 @@ fn attachment_from_part(part: &Value) -> Option<Attachment> {
         "text" => None,
         "image_url" => image(part.pointer("/image_url/url")),
         "image" => image(map.get("url")).or_else(|| image(part.pointer("/source/url"))),
-        _ => Some(Attachment::Part {
+        _ => Some(StoredAttachment::Part {
             kind: kind.to_owned(),
             part: part.clone(),
         }),
@@ -106,7 +106,7 @@ fn attachment_from_part(part: &Value) -> Option<Attachment> {
 }
 
 /// The paths after each `MEDIA:`.
-fn find_media(text: &str) -> Vec<Attachment> {
+fn find_media(text: &str) -> Vec<StoredAttachment> {
     let mut attachments = Vec::new();
     let mut rest = text;
     while let Some(start) = rest.find(MEDIA_TAG) {
@@ -114,14 +114,14 @@ fn find_media(text: &str) -> Vec<Attachment> {
         let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
         let (path, after) = rest.split_at(end);
         if !path.is_empty() {
-            attachments.push(Attachment::Media { path: path.into() });
+            attachments.push(StoredAttachment::Media { path: path.into() });
         }
         rest = after;
     }
     attachments
 }
 
-impl Attachment {
+impl StoredAttachment {
     /// The JSON form. A large inline image is replaced by its resource URI.
     fn to_json(&self, most_inline: usize, resource: impl FnOnce() -> String) -> Value {
         match self {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn only_long_images_that_are_written_out_are_left_out() {
-        let long = |start: &str| Attachment::Image {
+        let long = |start: &str| StoredAttachment::Image {
             url: format!("{start}{}", "A".repeat(200)),
         };
         let shown = long("data:image/png;base64,").to_json(100, || "hermes://x".into());

@@ -127,6 +127,24 @@ async fn a_key_makes_one_job_even_if_the_reply_was_lost() {
 }
 
 #[tokio::test]
+async fn a_job_whose_target_cannot_be_resolved_is_refused() {
+    let service = ApiFixture::start(ModelScript::echo()).await;
+    let body = json!({"prompt": "Look", "schedule": "every 1h", "deliver": "telegram"});
+    let (status, refused) = service.post("/api/jobs", &body).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
+    assert_eq!(refused["error"]["param"], "deliver", "{refused}");
+    let message = refused["error"]["message"].as_str().unwrap();
+    assert!(message.contains("not configured"), "{message}");
+    service
+        .job(&json!({"id": "j", "prompt": "Look", "schedule": "every 1h"}))
+        .await;
+    let change = service.request(Method::PATCH, "/api/jobs/j");
+    let change = change.body(json!({"deliver": "slack:nobody"}).to_string());
+    let (status, refused) = send(change).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST, "{refused}");
+}
+
+#[tokio::test]
 async fn what_a_job_says_is_kept_and_brought_to_where_it_belongs() {
     const TOKEN: &str = "123456:AAF-very-secret-token";
     let platform = PlatformServer::telegram(TOKEN);
@@ -165,6 +183,14 @@ async fn what_a_job_says_is_kept_and_brought_to_where_it_belongs() {
         assert_eq!(job["last_status"], "ok", "{job}");
         let failed = job["last_delivery_error"].as_str();
         assert_eq!(failed.is_some(), id == "fails", "{job}");
+        let delivery = match id {
+            "stays" => "none",
+            "goes" => "delivered",
+            _ => "failed",
+        };
+        assert_eq!(job["last_delivery_status"], delivery, "{job}");
+        let message = &job["last_deliveries"][0]["message_id"];
+        assert_eq!(message.is_string(), id == "goes", "{job}");
         let output = service.home.path().join("cron/output").join(id);
         let kept = std::fs::read_dir(output).unwrap().next().unwrap().unwrap();
         let kept = std::fs::read_to_string(kept.path()).unwrap();

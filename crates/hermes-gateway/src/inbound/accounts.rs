@@ -1,0 +1,346 @@
+//! The bot accounts of a home: one task each, started, restarted and stopped with the configuration.
+//!
+//! An account that fails, panics or hangs holds up no other one.
+
+use std::{
+    collections::BTreeMap,
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use futures::FutureExt as _;
+use hermes_config::{Platform, PlatformSettings, Settings, sync::Mutex};
+use hermes_protocol::Feature;
+use hermes_store::runtime::InboxRow;
+use tokio::{sync::mpsc, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    InboundCore,
+    chat::LiveAccount,
+    intake::{StoredIntake, StoredUpdate},
+    token_lock::{TokenLock, TokenLockError},
+};
+use crate::{
+    access::mentions::MentionRules,
+    chat_commands,
+    instance::PlatformReport,
+    platform::{Account, ConnectionState, FatalError, PlatformHealth, SharedClient},
+};
+
+/// Updates that wait to be decoded. A platform is not asked for more while these wait.
+const UPDATE_QUEUE: usize = 256;
+/// How often a poll returns or a heartbeat is acknowledged, where the platform says nothing else.
+const HEALTH_PERIOD: Duration = Duration::from_mins(1);
+/// A platform that has not answered after so long is told as such, and tried further.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The pause after a client that panicked, and before a token that another process uses is tried again.
+const RESTART_PAUSE: Duration = Duration::from_secs(10);
+/// How long updates that were stored last may take to be handed over when an account stops.
+const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long an account may take to stop.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+
+/// The accounts that run.
+#[derive(Default)]
+pub(super) struct LiveAccounts {
+    running: Mutex<BTreeMap<Account, RunningAccount>>,
+}
+
+struct RunningAccount {
+    settings: PlatformSettings,
+    stop: CancellationToken,
+    task: JoinHandle<()>,
+}
+
+impl LiveAccounts {
+    /// Starts, restarts and stops accounts, so that those of the settings run.
+    pub(super) async fn apply(&self, core: &Arc<InboundCore>, settings: &Settings) {
+        let wanted = wanted_accounts(core, settings);
+        let ended: Vec<(Account, RunningAccount)> = {
+            let mut running = self.running.lock();
+            running
+                .extract_if(.., |account, running| {
+                    wanted.get(account) != Some(&running.settings)
+                })
+                .collect()
+        };
+        for (account, running) in ended {
+            stop_account(&account, running).await;
+            core.clients.remove(&account);
+            if !wanted.contains_key(&account) {
+                core.gateway.instance().remove_platform(&account.label());
+            }
+        }
+        for (account, settings) in wanted {
+            if self.running.lock().contains_key(&account) {
+                continue;
+            }
+            let running = start_account(core, account.clone(), settings);
+            self.running.lock().insert(account, running);
+        }
+    }
+
+    /// Receives no more. Messages can still be sent.
+    pub(super) async fn stop_all(&self) {
+        let all = std::mem::take(&mut *self.running.lock());
+        let ending = all
+            .into_iter()
+            .map(|(account, running)| async move { stop_account(&account, running).await });
+        futures::future::join_all(ending).await;
+    }
+}
+
+/// The accounts with a token that the operator's policy allows.
+fn wanted_accounts(core: &InboundCore, settings: &Settings) -> BTreeMap<Account, PlatformSettings> {
+    let policy = core.gateway.agent().policy();
+    if !policy.has_feature(Feature::Messaging) {
+        return BTreeMap::new();
+    }
+    let mut wanted = BTreeMap::new();
+    for platform in Platform::ALL {
+        for (name, settings) in settings.gateway.accounts(platform) {
+            let account = Account {
+                platform,
+                name: name.to_owned(),
+            };
+            if let Err(reason) = policy.egress().check_url(&settings.base_url) {
+                tracing::warn!(platform = %account, %reason, "platform not started: its host is not allowed");
+                continue;
+            }
+            wanted.insert(account, settings.clone());
+        }
+    }
+    wanted
+}
+
+fn start_account(
+    core: &Arc<InboundCore>,
+    account: Account,
+    settings: PlatformSettings,
+) -> RunningAccount {
+    let stop = core.stop.child_token();
+    let work = AccountTask {
+        core: core.clone(),
+        health: Arc::new(PlatformHealth::new(HEALTH_PERIOD)),
+        account,
+        settings: settings.clone(),
+        stop: stop.clone(),
+    };
+    RunningAccount {
+        settings,
+        stop,
+        task: core.tasks.spawn(work.run()),
+    }
+}
+
+async fn stop_account(account: &Account, running: RunningAccount) {
+    running.stop.cancel();
+    let mut task = running.task;
+    if tokio::time::timeout(STOP_GRACE, &mut task).await.is_err() {
+        tracing::warn!(platform = %account, "platform did not stop in time");
+        task.abort();
+    }
+}
+
+enum TokenClaim {
+    /// With its lock, where there is a place for locks.
+    Ours(Option<TokenLock>),
+    /// The account is to stop.
+    Stopped,
+}
+
+/// The task of one account.
+struct AccountTask {
+    core: Arc<InboundCore>,
+    account: Account,
+    settings: PlatformSettings,
+    health: Arc<PlatformHealth>,
+    stop: CancellationToken,
+}
+
+impl AccountTask {
+    async fn run(self) {
+        let label = self.account.label();
+        let instance = self.core.gateway.instance();
+        let receiving = async {
+            let ended = self.receive().await;
+            if let Err(error) = ended {
+                tracing::error!(
+                    platform = label,
+                    code = error.code,
+                    "platform failed: {error}"
+                );
+                self.health.record_fatal(&error);
+                // Only other settings help.
+                self.stop.cancelled().await;
+            }
+            self.health.record_stopped();
+        };
+        tokio::select! {
+            () = receiving => {}
+            () = instance.follow_health(&label, &self.health) => {}
+        }
+        let report = PlatformReport::from_health(&self.health, SystemTime::now());
+        instance.set_platform_health(&label, &report);
+        tracing::info!(platform = label, "platform stopped");
+    }
+
+    async fn receive(&self) -> Result<(), FatalError> {
+        let client = super::clients::build_client(&self.account, &self.settings)?;
+        let TokenClaim::Ours(_lock) = self.lock_token().await else {
+            return Ok(());
+        };
+        let live = Arc::new(LiveAccount {
+            account: self.account.clone(),
+            client: client.clone(),
+            settings: self.settings.clone(),
+            mentions: MentionRules::new(self.account.platform, &self.settings),
+        });
+        self.core.clients.insert(client.clone());
+        // Before anything new comes, so that no update is in both.
+        let left_over = self.find_left_over().await;
+        let (sender, updates) = mpsc::channel(UPDATE_QUEUE);
+        let intake = StoredIntake::new(
+            self.core.gateway.store().clone(),
+            self.account.clone(),
+            sender,
+        );
+        let mut dispatching = pin!(self.dispatch_updates(&live, left_over, updates));
+        let ended = {
+            let receiving = self.receive_updates(&client, &intake);
+            let registering = self.register_commands(&client);
+            let states = self.health.watch_state();
+            let fetching = self
+                .core
+                .fetch_gaps(&self.account, &*client, &*intake, states);
+            tokio::select! {
+                ended = receiving => ended,
+                () = &mut dispatching => Ok(()),
+                never = registering => match never {},
+                never = fetching => match never {},
+            }
+        };
+        // What was stored is still handed over.
+        drop(intake);
+        let _ = tokio::time::timeout(HAND_OVER_TIMEOUT, dispatching).await;
+        ended
+    }
+
+    /// Updates that are not done and that this process does not work on: an earlier one left them, or they came when the
+    /// account was stopped.
+    async fn find_left_over(&self) -> Vec<StoredUpdate> {
+        let pending = match self.core.gateway.store().pending_updates().await {
+            Ok(pending) => pending,
+            Err(error) => {
+                tracing::error!(platform = %self.account, %error, "failed to read the inbox");
+                return Vec::new();
+            }
+        };
+        let is_ours = |row: &InboxRow| {
+            row.platform == self.account.platform.name()
+                && row.account == self.account.name
+                && !self.core.is_taken(&row.key())
+        };
+        pending
+            .into_iter()
+            .filter(is_ours)
+            .map(Into::into)
+            .collect()
+    }
+
+    async fn dispatch_updates(
+        &self,
+        live: &Arc<LiveAccount>,
+        left_over: Vec<StoredUpdate>,
+        mut updates: mpsc::Receiver<StoredUpdate>,
+    ) {
+        // Before the platform has told who the bot is, nobody knows whether it is meant.
+        let mut states = self.health.watch_state();
+        let _ = states.wait_for(is_connected).await;
+        for update in left_over {
+            self.core.dispatch(live, update).await;
+        }
+        while let Some(update) = updates.recv().await {
+            self.core.dispatch(live, update).await;
+        }
+    }
+
+    /// Waits until no other process uses the token.
+    async fn lock_token(&self) -> TokenClaim {
+        let Some(token) = &self.settings.token else {
+            return TokenClaim::Stopped;
+        };
+        loop {
+            match TokenLock::acquire(&self.settings.base_url, token) {
+                Ok(lock) => return TokenClaim::Ours(Some(lock)),
+                Err(error @ TokenLockError::InUse) => {
+                    self.health.record_lost("token_in_use", error.to_string());
+                }
+                Err(error @ TokenLockError::Io { .. }) => {
+                    // Without a place for locks, the platform itself tells about a second reader.
+                    tracing::warn!(platform = %self.account, %error, "failed to lock the bot token");
+                    return TokenClaim::Ours(None);
+                }
+            }
+            let pause = tokio::time::sleep(RESTART_PAUSE);
+            if self.stop.run_until_cancelled(pause).await.is_none() {
+                return TokenClaim::Stopped;
+            }
+        }
+    }
+
+    /// Receives until it is stopped. A client that panics is started again.
+    async fn receive_updates(
+        &self,
+        client: &SharedClient,
+        intake: &StoredIntake,
+    ) -> Result<(), FatalError> {
+        loop {
+            let connecting = async {
+                tokio::time::sleep(CONNECT_TIMEOUT).await;
+                if self.health.last_ok_at().is_none()
+                    && self.health.state() == ConnectionState::Connecting
+                {
+                    let message = "the platform has not answered for 30 s; it is tried further";
+                    self.health.record_lost("connect_timeout", message);
+                }
+                std::future::pending::<std::convert::Infallible>().await
+            };
+            let receiving = client.receive(intake, &self.health, self.stop.clone());
+            let ended = tokio::select! {
+                ended = AssertUnwindSafe(receiving).catch_unwind() => ended,
+                never = connecting => match never {},
+            };
+            if let Ok(ended) = ended {
+                return ended;
+            }
+            tracing::error!(platform = %self.account, "platform client panicked");
+            let message =
+                "this is a bug in hermes: the client ended unexpectedly; it is started again";
+            self.health.record_lost("internal", message);
+            let pause = tokio::time::sleep(RESTART_PAUSE);
+            if self.stop.run_until_cancelled(pause).await.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Registers the slash commands once the platform answers.
+    async fn register_commands(&self, client: &SharedClient) -> std::convert::Infallible {
+        let mut states = self.health.watch_state();
+        if states.wait_for(is_connected).await.is_ok() {
+            let commands = chat_commands::command_specs(self.account.platform);
+            if let Err(error) = client.register_commands(&commands).await {
+                tracing::warn!(platform = %self.account, %error, "failed to register the slash commands");
+            }
+        }
+        std::future::pending().await
+    }
+}
+
+fn is_connected(state: &ConnectionState) -> bool {
+    *state == ConnectionState::Connected
+}

@@ -1,0 +1,30 @@
+//! Builds the client of an account.
+
+use std::sync::Arc;
+
+use hermes_config::{Platform, PlatformSettings};
+
+use crate::{
+    platform::{
+        Account, FatalError, SharedClient, discord::DiscordClient, slack::SlackClient,
+        telegram::TelegramClient,
+    },
+    send::SendError,
+};
+
+/// The client of an account; an error where its settings cannot work.
+pub(super) fn build_client(
+    account: &Account,
+    settings: &PlatformSettings,
+) -> Result<SharedClient, FatalError> {
+    let invalid = |error: SendError| FatalError {
+        code: "bad_configuration",
+        message: error.to_string(),
+    };
+    let account = account.clone();
+    Ok(match account.platform {
+        Platform::Telegram => Arc::new(TelegramClient::new(account, settings).map_err(invalid)?),
+        Platform::Discord => Arc::new(DiscordClient::new(account, settings).map_err(invalid)?),
+        Platform::Slack => Arc::new(SlackClient::new(account, settings).map_err(invalid)?),
+    })
+}

@@ -1,0 +1,380 @@
+//! What commands do to the conversation of their chat.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use futures::future::BoxFuture;
+use hermes_agent::{
+    approval::{Decision, SubmitOutcome, SubmittedDecision},
+    message::Content,
+};
+use hermes_config::{ConfigFile, Settings};
+use hermes_mcp::{Host, ReloadReport, ServerStatus};
+use hermes_store::{Session, SessionId, runtime::ApprovalAnswer};
+use jiff::Zoned;
+use serde_json::json;
+
+use super::{
+    InboundCore,
+    dispatch::decided_by,
+    session_worker::{WaitingTurn, WorkerInput, WorkerState},
+    turn::TurnHandle,
+};
+use crate::{
+    access::{AccessDecision, is_admin, may_use_command},
+    chat_commands::{
+        ChatCommandContext, CommandCaller, CommandError, CompressOutcome, ModelFacts, ModelRequest,
+        PlatformLine, QueueOutcome, SessionLine, SkillLine, StatusFacts, StopOutcome, UndoOutcome,
+        UsageFacts, WaitingApproval, write_home_channel,
+    },
+    platform::{InboundKind, InboundMessage},
+};
+
+/// A command while it is executed.
+pub(super) struct CommandRun {
+    pub(super) core: Arc<InboundCore>,
+    pub(super) input: WorkerInput,
+    state: Arc<WorkerState>,
+    caller: CommandCaller,
+    /// Whether a turn takes over what the command began, and its update with it.
+    is_taken_over: AtomicBool,
+}
+
+type Outcome<'a, T> = BoxFuture<'a, Result<T, CommandError>>;
+
+pub(super) fn failed(error: impl std::fmt::Display) -> CommandError {
+    CommandError::new(format!("That did not work: {error}"))
+}
+
+impl CommandRun {
+    pub(super) fn new(core: Arc<InboundCore>, input: WorkerInput, state: Arc<WorkerState>) -> Self {
+        let settings = core.gateway.agent().settings();
+        let chat = &input.chat;
+        let sender = input.event.sender.clone().unwrap_or_default();
+        let granted = core.authorize_event(&chat.account, &input.event, &settings.gateway);
+        let caller = CommandCaller {
+            account: chat.account.account.clone(),
+            chat: chat.address.clone(),
+            is_admin: is_admin(&chat.account.settings.access, &chat.address, &sender.id),
+            access_reason: match granted {
+                AccessDecision::Allowed(grant) => grant.reason(),
+                _ => "",
+            },
+            sender,
+        };
+        Self {
+            core,
+            input,
+            state,
+            caller,
+            is_taken_over: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn is_taken_over(&self) -> bool {
+        self.is_taken_over.load(Ordering::Relaxed)
+    }
+
+    /// Goes on with the turn that a command began before the last process ended. Returns whether there was one.
+    pub(super) async fn resume_turn(&self) -> bool {
+        let (Ok(session), Some(message)) = (self.session_id().await, self.input.message()) else {
+            return false;
+        };
+        let store = self.core.gateway.agent().store();
+        let turn = store.platform_turn(&session, &message.id).await;
+        let is_begun = matches!(turn, Ok(Some(_)));
+        if is_begun {
+            self.push_turn(WaitingTurn::new(self.input.clone()));
+        }
+        is_begun
+    }
+
+    pub(super) async fn session_id(&self) -> Result<SessionId, CommandError> {
+        let chat = &self.input.chat;
+        let session = self.core.routing.session(&chat.key, &chat.origin).await;
+        Ok(session.map_err(failed)?.id)
+    }
+
+    /// The stored session of the chat; none before the first message.
+    pub(super) async fn stored_session(&self) -> Result<Option<Session>, CommandError> {
+        let id = self.session_id().await?;
+        let store = self.core.gateway.agent().store();
+        store.session(&id).await.map_err(failed)
+    }
+
+    /// Refuses while a turn goes on, which would be changed under its hands.
+    pub(super) fn check_idle(&self) -> Result<(), CommandError> {
+        if self.state.is_busy() {
+            return Err(CommandError::new(
+                "An answer is under way. `/stop` ends it.",
+            ));
+        }
+        Ok(())
+    }
+
+    /// A turn that says this, in the place of the command.
+    pub(super) fn turn_with(&self, content: impl Into<Content>) -> WaitingTurn {
+        WaitingTurn {
+            content: Some(content.into()),
+            ..WaitingTurn::new(self.input.clone())
+        }
+    }
+
+    pub(super) fn push_turn(&self, turn: WaitingTurn) -> QueueOutcome {
+        self.is_taken_over.store(true, Ordering::Relaxed);
+        let is_busy = self.state.is_busy();
+        match self.state.push(turn) {
+            1 if !is_busy => QueueOutcome::Started,
+            place => QueueOutcome::Queued { place },
+        }
+    }
+
+    pub(super) fn load_settings(&self) -> Result<Settings, CommandError> {
+        self.core.gateway.load_settings().map_err(failed)
+    }
+}
+
+impl ChatCommandContext for CommandRun {
+    fn caller(&self) -> &CommandCaller {
+        &self.caller
+    }
+
+    fn may_use(&self, command: &str) -> bool {
+        let chat = &self.input.chat;
+        let access = &chat.account.settings.access;
+        may_use_command(access, &chat.address, &self.caller.sender.id, command)
+    }
+
+    fn stop_turn(&self) -> Outcome<'_, StopOutcome> {
+        Box::pin(async move {
+            let dropped = self.state.take_waiting();
+            for input in dropped.iter().flat_map(|turn| &turn.inputs) {
+                self.core.finish(&input.key).await;
+            }
+            Ok(StopOutcome {
+                was_running: self.state.stop_turn(&self.core),
+                dropped: dropped.len(),
+            })
+        })
+    }
+
+    fn waiting_approvals(&self) -> Outcome<'_, Vec<WaitingApproval>> {
+        Box::pin(async move {
+            let store = self.core.gateway.store();
+            let mut waiting = Vec::new();
+            for id in self.core.cards.of_session(&self.input.chat.key) {
+                if let Some(approval) = store.approval(&id).await.map_err(failed)? {
+                    waiting.push(WaitingApproval {
+                        id,
+                        subject: approval.command,
+                        can_allow_always: approval.allow_permanent,
+                    });
+                }
+            }
+            Ok(waiting)
+        })
+    }
+
+    fn decide<'a>(&'a self, approval_id: &'a str, decision: Decision) -> Outcome<'a, bool> {
+        Box::pin(async move {
+            let (answer, reason) = match decision {
+                Decision::Once => (ApprovalAnswer::Once, None),
+                Decision::Session => (ApprovalAnswer::Session, None),
+                Decision::Always => (ApprovalAnswer::Always, None),
+                Decision::Denied { reason } => (ApprovalAnswer::Deny, reason),
+            };
+            let decision = SubmittedDecision {
+                answer,
+                by: decided_by(self.input.event.sender.as_ref(), &self.input.chat),
+                reason,
+            };
+            let outcome = self
+                .core
+                .gateway
+                .runs()
+                .decide_approval(approval_id, decision);
+            Ok(outcome == SubmitOutcome::Accepted)
+        })
+    }
+
+    fn status(&self) -> Outcome<'_, StatusFacts> {
+        Box::pin(async move {
+            let gateway = &self.core.gateway;
+            let session = self.stored_session().await?;
+            let platforms = gateway.instance().state().platforms.into_iter();
+            let count = |count: i64| usize::try_from(count).unwrap_or_default();
+            Ok(StatusFacts {
+                session_id: Some(self.session_id().await?.to_string()),
+                title: session.as_ref().and_then(|session| session.title.clone()),
+                messages: session
+                    .as_ref()
+                    .map_or(0, |session| count(session.message_count)),
+                usage: session.map(|session| session.usage).unwrap_or_default(),
+                model: self.model_facts().await?,
+                servers: gateway.agent().host().map(Host::status).unwrap_or_default(),
+                platforms: platforms
+                    .map(|(account, state)| PlatformLine {
+                        account,
+                        state: state.state,
+                    })
+                    .collect(),
+                is_busy: self.state.is_busy(),
+                queued: self.state.waiting_count(),
+                waiting_approvals: self.core.cards.of_session(&self.input.chat.key).len(),
+            })
+        })
+    }
+
+    fn model(&self) -> Outcome<'_, Option<ModelFacts>> {
+        Box::pin(self.model_facts())
+    }
+
+    fn title(&self) -> Outcome<'_, Option<String>> {
+        Box::pin(async move {
+            let session = self.stored_session().await?;
+            Ok(session.and_then(|session| session.title))
+        })
+    }
+
+    fn usage(&self) -> Outcome<'_, Option<UsageFacts>> {
+        Box::pin(async move {
+            let Some(session) = self.stored_session().await? else {
+                return Ok(None);
+            };
+            let store = self.core.gateway.agent().store();
+            let models = store.model_usage(&session.id).await.map_err(failed)?;
+            Ok(Some(UsageFacts {
+                total: session.usage,
+                models,
+            }))
+        })
+    }
+
+    fn set_home(&self) -> Outcome<'_, ()> {
+        Box::pin(async move {
+            let chat = &self.input.chat;
+            write_home_channel(
+                self.core.gateway.home(),
+                &chat.account.account,
+                &chat.address,
+            )
+            .map_err(failed)?;
+            self.core.gateway.reload(self.load_settings()?).await;
+            Ok(())
+        })
+    }
+
+    fn plan_mcp_reload(&self) -> Outcome<'_, (ReloadReport, bool)> {
+        Box::pin(async move {
+            let settings = self.load_settings()?;
+            let is_asked = settings.mcp.reload_confirm;
+            let plan = match self.core.gateway.agent().host() {
+                Some(host) => host.plan_reload(&settings).await,
+                None => ReloadReport::default(),
+            };
+            Ok((plan, is_asked))
+        })
+    }
+
+    fn reload_mcp(&self, is_remembered: bool) -> Outcome<'_, ReloadReport> {
+        Box::pin(async move {
+            if is_remembered {
+                let mut file = ConfigFile::open(self.core.gateway.home()).map_err(failed)?;
+                file.set(&["approvals", "mcp_reload_confirm"], json!(false));
+                file.save().map_err(failed)?;
+            }
+            let settings = self.load_settings()?;
+            let report = self.core.gateway.reload(settings).await;
+            Ok(report.unwrap_or_default())
+        })
+    }
+
+    fn mcp_servers(&self) -> Outcome<'_, Vec<ServerStatus>> {
+        Box::pin(async move {
+            let host = self.core.gateway.agent().host();
+            Ok(host.map(Host::status).unwrap_or_default())
+        })
+    }
+
+    fn queue<'a>(&'a self, text: &'a str) -> Outcome<'a, QueueOutcome> {
+        Box::pin(async move {
+            let mut input = self.input.clone();
+            let id = input.message().map(|message| message.id.clone());
+            input.event.kind = InboundKind::Message(Box::new(InboundMessage {
+                id: id.unwrap_or_default(),
+                text: text.to_owned(),
+                ..InboundMessage::default()
+            }));
+            Ok(self.push_turn(WaitingTurn::new(input)))
+        })
+    }
+
+    fn run_in_background<'a>(&'a self, text: &'a str) -> Outcome<'a, ()> {
+        Box::pin(async move {
+            self.is_taken_over.store(true, Ordering::Relaxed);
+            let turn = WaitingTurn {
+                session: Some(SessionId::for_gateway(&Zoned::now())),
+                ..self.turn_with(text)
+            };
+            // It is tracked by the gateway, and belongs to no worker.
+            drop(self.core.spawn_turn(turn, Arc::new(TurnHandle::default())));
+            Ok(())
+        })
+    }
+
+    fn skills(&self) -> Outcome<'_, Vec<SkillLine>> {
+        Box::pin(async move {
+            let skills = self.core.gateway.agent().skills().list();
+            Ok(skills
+                .into_iter()
+                .map(|skill| SkillLine {
+                    name: skill.name,
+                    description: skill.description,
+                })
+                .collect())
+        })
+    }
+
+    fn reload_skills(&self) -> Outcome<'_, usize> {
+        // They are read from their directories whenever they are used.
+        Box::pin(async move { Ok(self.core.gateway.agent().skills().list().len()) })
+    }
+
+    fn new_session<'a>(&'a self, title: Option<&'a str>) -> Outcome<'a, String> {
+        Box::pin(self.begin_session(title))
+    }
+
+    fn set_model<'a>(&'a self, request: &'a ModelRequest) -> Outcome<'a, ModelFacts> {
+        Box::pin(self.choose_model(request))
+    }
+
+    fn list_sessions(&self) -> Outcome<'_, Vec<SessionLine>> {
+        Box::pin(self.session_lines())
+    }
+
+    fn switch_session<'a>(&'a self, session: &'a str) -> Outcome<'a, SessionLine> {
+        Box::pin(self.resume_session(session))
+    }
+
+    fn undo(&self, turns: u32) -> Outcome<'_, UndoOutcome> {
+        Box::pin(self.undo_turns(turns))
+    }
+
+    fn retry(&self) -> Outcome<'_, ()> {
+        Box::pin(self.retry_turn())
+    }
+
+    fn set_title<'a>(&'a self, title: &'a str) -> Outcome<'a, String> {
+        Box::pin(self.rename_session(title))
+    }
+
+    fn compress(&self) -> Outcome<'_, CompressOutcome> {
+        Box::pin(self.compress_session())
+    }
+
+    fn use_skill<'a>(&'a self, name: &'a str, text: &'a str) -> Outcome<'a, bool> {
+        Box::pin(std::future::ready(Ok(self.begin_skill_turn(name, text))))
+    }
+}

@@ -1,0 +1,106 @@
+//! Stores updates before they are acknowledged, and passes new ones on in memory.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use hermes_store::runtime::{InboxKey, InboxRow, NewUpdate, RuntimeStore};
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::platform::{Account, IntakeError, RawUpdate, UpdateIntake};
+
+/// An update that is stored and not done.
+#[derive(Debug)]
+pub(super) struct StoredUpdate {
+    pub(super) key: InboxKey,
+    pub(super) payload: Value,
+    /// How often it was begun before.
+    pub(super) attempts: i64,
+}
+
+impl From<InboxRow> for StoredUpdate {
+    fn from(row: InboxRow) -> Self {
+        Self {
+            key: row.key(),
+            payload: row.payload,
+            attempts: row.attempts,
+        }
+    }
+}
+
+/// The intake of one account.
+pub(super) struct StoredIntake {
+    store: RuntimeStore,
+    account: Account,
+    /// Bounded: a platform is not asked for more while these wait.
+    updates: mpsc::Sender<StoredUpdate>,
+}
+
+impl StoredIntake {
+    pub(super) fn new(
+        store: RuntimeStore,
+        account: Account,
+        updates: mpsc::Sender<StoredUpdate>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            account,
+            updates,
+        })
+    }
+}
+
+impl UpdateIntake for StoredIntake {
+    fn store(
+        &self,
+        updates: Vec<RawUpdate>,
+        cursor: Option<Value>,
+    ) -> BoxFuture<'_, Result<(), IntakeError>> {
+        Box::pin(async move {
+            let (platform, name) = (self.account.platform.name(), self.account.name.as_str());
+            let mut updates: Vec<NewUpdate> = updates
+                .into_iter()
+                .map(|update| NewUpdate {
+                    event_id: update.event_id,
+                    payload: update.payload,
+                })
+                .collect();
+            let new = self
+                .store
+                .store_updates(platform, name, &updates, cursor.as_ref())
+                .await
+                .map_err(|error| IntakeError(error.to_string()))?;
+            for event_id in new {
+                let Some(at) = updates
+                    .iter()
+                    .position(|update| update.event_id == event_id)
+                else {
+                    continue;
+                };
+                let update = updates.remove(at);
+                let update = StoredUpdate {
+                    key: InboxKey {
+                        platform: platform.to_owned(),
+                        account: name.to_owned(),
+                        event_id: update.event_id,
+                    },
+                    payload: update.payload,
+                    attempts: 0,
+                };
+                // Closed only when the gateway stops: the next start finds the update in the store.
+                let _ = self.updates.send(update).await;
+            }
+            Ok(())
+        })
+    }
+
+    fn cursor(&self) -> BoxFuture<'_, Result<Option<Value>, IntakeError>> {
+        Box::pin(async move {
+            let (platform, name) = (self.account.platform.name(), self.account.name.as_str());
+            self.store
+                .platform_cursor(platform, name)
+                .await
+                .map_err(|error| IntakeError(error.to_string()))
+        })
+    }
+}

@@ -1,0 +1,176 @@
+//! Which messages a reply becomes: its files taken out of the text, the text cut to the platform's limit, the files put
+//! together as albums.
+
+use crate::{
+    platform::{AttachmentKind, ClientLimits, OutboundFile},
+    send::{
+        ExtractedMedia, LengthLimit, MediaGate, MediaKind, extract_media, part_number, split_text,
+    },
+};
+
+/// What a model answers when it has nothing to say.
+const SILENCE_TOKENS: [&str; 2] = ["[SILENT]", "NO_REPLY"];
+
+/// Whether a reply says that nothing is to be sent.
+pub fn is_silence(text: &str) -> bool {
+    SILENCE_TOKENS.contains(&text.trim())
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct PlannedMessage {
+    pub(super) text: String,
+    pub(super) files: Vec<OutboundFile>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ReplyPlan {
+    pub(super) messages: Vec<PlannedMessage>,
+    /// Files that are not sent, and why.
+    pub(super) warnings: Vec<String>,
+}
+
+/// Whether the text may go with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CaptionUse {
+    Allowed,
+    /// The text has a message already.
+    Never,
+}
+
+pub(super) fn message_limit(limits: &ClientLimits) -> LengthLimit {
+    LengthLimit {
+        max: limits.message,
+        measure: limits.measure,
+    }
+}
+
+/// The text as it is shown while it grows: without files, and without the beginning of one at the end.
+pub(super) fn visible_text(growing: &str) -> String {
+    let ExtractedMedia { mut text, .. } = extract_media(growing);
+    let line = text.rfind('\n').map_or(0, |at| at + 1);
+    if let Some(tag) = text[line..].find("MEDIA:") {
+        text.truncate(line + tag);
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+pub(super) async fn plan_reply(
+    text: &str,
+    gate: &MediaGate,
+    limits: &ClientLimits,
+    captions: CaptionUse,
+) -> ReplyPlan {
+    let extracted = extract_media(text);
+    let (files, warnings) = extracted.check_files(gate).await;
+    let files = files.into_iter().map(|(path, kind)| OutboundFile {
+        name: path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+        kind: attachment_kind(kind),
+        path,
+    });
+    let albums = join_albums(files, limits.album);
+    let mut text = extracted.text;
+    if text.trim().is_empty() && albums.is_empty() {
+        // Better a word about the files than no answer.
+        text = warnings.join("\n");
+    }
+    ReplyPlan {
+        messages: plan_messages(&text, albums, limits, captions),
+        warnings,
+    }
+}
+
+fn plan_messages(
+    text: &str,
+    mut albums: Vec<Vec<OutboundFile>>,
+    limits: &ClientLimits,
+    captions: CaptionUse,
+) -> Vec<PlannedMessage> {
+    let caption = LengthLimit {
+        max: limits.caption,
+        measure: limits.measure,
+    };
+    if albums.len() == 1 && captions == CaptionUse::Allowed && caption.fits(text) {
+        return vec![PlannedMessage {
+            text: text.trim().to_owned(),
+            files: albums.pop().unwrap_or_default(),
+        }];
+    }
+    let parts = match text.trim() {
+        "" => Vec::new(),
+        text => split_text(text, &message_limit(limits)),
+    };
+    let count = parts.len();
+    let texts = parts
+        .into_iter()
+        .enumerate()
+        .map(|(index, part)| PlannedMessage {
+            text: add_number(part, index + 1, count),
+            files: Vec::new(),
+        });
+    let files = albums.into_iter().map(|files| PlannedMessage {
+        text: String::new(),
+        files,
+    });
+    texts.chain(files).collect()
+}
+
+/// Adds ` (1/2)`. Behind the end of a code block it gets a line of its own, or the block would not end.
+fn add_number(mut part: String, number: usize, count: usize) -> String {
+    let number = part_number(number, count);
+    let last_line = part.rsplit('\n').next().unwrap_or_default();
+    if !number.is_empty() && last_line.trim_start().starts_with("```") {
+        part.push('\n');
+        part.push_str(number.trim_start());
+    } else {
+        part.push_str(&number);
+    }
+    part
+}
+
+/// Puts neighbouring files together that may share a message.
+fn join_albums(files: impl Iterator<Item = OutboundFile>, most: usize) -> Vec<Vec<OutboundFile>> {
+    let mut albums: Vec<Vec<OutboundFile>> = Vec::new();
+    for file in files {
+        match albums.last_mut() {
+            Some(album)
+                if album.len() < most
+                    && album.first().is_some_and(|first| {
+                        album_kind(first.kind).is_some()
+                            && album_kind(first.kind) == album_kind(file.kind)
+                    }) =>
+            {
+                album.push(file);
+            }
+            _ => albums.push(vec![file]),
+        }
+    }
+    albums
+}
+
+/// Files of the same number share albums; `None` for those that stand alone.
+fn album_kind(kind: AttachmentKind) -> Option<u8> {
+    match kind {
+        AttachmentKind::Image | AttachmentKind::Video => Some(0),
+        AttachmentKind::Audio => Some(1),
+        AttachmentKind::Document => Some(2),
+        AttachmentKind::Voice => None,
+    }
+}
+
+fn attachment_kind(kind: MediaKind) -> AttachmentKind {
+    match kind {
+        MediaKind::Image => AttachmentKind::Image,
+        MediaKind::Video => AttachmentKind::Video,
+        MediaKind::Audio => AttachmentKind::Audio,
+        MediaKind::Voice => AttachmentKind::Voice,
+        MediaKind::Document => AttachmentKind::Document,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! Which bot account, and which chat.
+
+use std::fmt;
+
+use hermes_config::Platform;
+use hermes_store::Origin;
+
+/// A bot account. The first one of a platform has no name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Account {
+    pub platform: Platform,
+    /// Empty for the first account.
+    pub name: String,
+}
+
+impl Account {
+    pub fn first(platform: Platform) -> Self {
+        Self {
+            platform,
+            name: String::new(),
+        }
+    }
+
+    /// `telegram`, or `telegram@work`: the platform in session keys, in the state file and in targets.
+    pub fn label(&self) -> String {
+        if self.name.is_empty() {
+            self.platform.name().to_owned()
+        } else {
+            format!("{}@{}", self.platform.name(), self.name)
+        }
+    }
+
+    /// Reads a label.
+    pub fn from_label(label: &str) -> Option<Self> {
+        let (platform, name) = label.split_once('@').unwrap_or((label, ""));
+        Some(Self {
+            platform: Platform::from_name(platform)?,
+            name: name.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label())
+    }
+}
+
+/// The kind of a chat, as session keys spell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ChatKind {
+    Dm,
+    Group,
+    Channel,
+    Thread,
+    Forum,
+}
+
+impl ChatKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Dm => "dm",
+            Self::Group => "group",
+            Self::Channel => "channel",
+            Self::Thread => "thread",
+            Self::Forum => "forum",
+        }
+    }
+
+    pub fn from_name(name: &str) -> Option<Self> {
+        let all = [
+            Self::Dm,
+            Self::Group,
+            Self::Channel,
+            Self::Thread,
+            Self::Forum,
+        ];
+        all.into_iter().find(|kind| kind.as_str() == name)
+    }
+}
+
+/// A chat, and the thread or topic in it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct ChatAddress {
+    /// The chat, channel or conversation. A Discord thread is a channel: its own id is here.
+    pub id: String,
+    pub kind: ChatKind,
+    /// Telegram's topic, or the first message of a Slack thread.
+    pub thread_id: Option<String>,
+    /// The chat's name for people.
+    pub name: Option<String>,
+    /// The topic's or thread's name for people.
+    pub topic: Option<String>,
+    /// The guild or workspace around the chat.
+    pub scope_id: Option<String>,
+    /// The channel that a Discord thread belongs to.
+    pub parent_id: Option<String>,
+}
+
+impl ChatAddress {
+    /// A chat of which only the id is known.
+    pub fn new(id: impl Into<String>, kind: ChatKind) -> Self {
+        Self {
+            id: id.into(),
+            kind,
+            thread_id: None,
+            name: None,
+            topic: None,
+            scope_id: None,
+            parent_id: None,
+        }
+    }
+
+    pub fn is_direct(&self) -> bool {
+        self.kind == ChatKind::Dm
+    }
+
+    /// The address of a stored conversation.
+    pub fn from_origin(origin: &Origin) -> Option<Self> {
+        Some(Self {
+            id: origin.chat_id.clone()?,
+            kind: ChatKind::from_name(&origin.chat_type).unwrap_or(ChatKind::Group),
+            thread_id: origin.thread_id.clone(),
+            name: origin.chat_name.clone(),
+            topic: origin.chat_topic.clone(),
+            scope_id: origin.scope_id.clone(),
+            parent_id: origin.parent_chat_id.clone(),
+        })
+    }
+}

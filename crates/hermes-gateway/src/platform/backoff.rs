@@ -1,0 +1,58 @@
+//! Pauses between attempts to connect: doubled each time, with jitter.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    time::Duration,
+};
+
+/// The pauses of one connection.
+#[derive(Debug, Clone)]
+pub(crate) struct ReconnectBackoff {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl ReconnectBackoff {
+    pub(crate) fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            first,
+            longest,
+            next: first,
+        }
+    }
+
+    /// The connection was made: the next failure begins with the first pause.
+    pub(crate) fn reset(&mut self) {
+        self.next = self.first;
+    }
+
+    /// The pause after another failure, with jitter of ±20 % so that clients do not retry in lockstep.
+    pub(crate) fn next_pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.longest);
+        let permille = u32::try_from(random_number() % 401).unwrap_or(200) + 800;
+        pause * permille / 1000
+    }
+}
+
+/// The hasher's random keys are the standard library's source of randomness.
+pub(crate) fn random_number() -> u64 {
+    RandomState::new().hash_one(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_the_longest_and_begin_again() {
+        let mut backoff = ReconnectBackoff::new(Duration::from_secs(1), Duration::from_mins(1));
+        let pauses: Vec<f64> = (0..9).map(|_| backoff.next_pause().as_secs_f64()).collect();
+        for (pause, expected) in pauses.iter().zip([1., 2., 4., 8., 16., 32., 60., 60., 60.]) {
+            assert!((pause / expected - 1.).abs() < 0.21, "{pauses:?}");
+        }
+        backoff.reset();
+        assert!(backoff.next_pause() < Duration::from_millis(1_300));
+    }
+}

@@ -1,0 +1,152 @@
+//! Whether an account is connected, by what it has heard last.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, SystemTime},
+};
+
+use hermes_config::sync::Mutex;
+use tokio::sync::watch;
+
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum ConnectionState {
+    #[default]
+    Connecting,
+    Connected,
+    /// The connection was lost, or could not be made.
+    Reconnecting {
+        code: &'static str,
+        message: String,
+    },
+    /// It will not work until the configuration changes.
+    Fatal {
+        code: &'static str,
+        message: String,
+    },
+    Stopped,
+}
+
+/// The health of one account. Its client writes, everybody else reads.
+#[derive(Debug)]
+pub struct PlatformHealth {
+    state: watch::Sender<ConnectionState>,
+    heard: Mutex<HeardState>,
+    /// What works and yet needs somebody's attention, by its code.
+    warnings: Mutex<BTreeMap<&'static str, String>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct HeardState {
+    last_ok_at: Option<SystemTime>,
+    lost_since: Option<SystemTime>,
+    /// How often something should be heard.
+    period: Duration,
+}
+
+impl PlatformHealth {
+    /// `period`: how often a poll returns or a heartbeat is acknowledged.
+    pub fn new(period: Duration) -> Self {
+        Self {
+            state: watch::Sender::default(),
+            heard: Mutex::new(HeardState {
+                last_ok_at: None,
+                lost_since: None,
+                period,
+            }),
+            warnings: Mutex::default(),
+        }
+    }
+
+    /// Another period, where the platform tells it.
+    pub fn set_period(&self, period: Duration) {
+        self.heard.lock().period = period;
+    }
+
+    /// A poll returned, or a heartbeat was acknowledged.
+    pub fn record_ok(&self) {
+        let mut heard = self.heard.lock();
+        heard.last_ok_at = Some(SystemTime::now());
+        heard.lost_since = None;
+        drop(heard);
+        self.change(ConnectionState::Connected);
+    }
+
+    /// The connection is gone, and is being made again.
+    pub fn record_lost(&self, code: &'static str, message: impl Into<String>) {
+        let mut heard = self.heard.lock();
+        heard.lost_since.get_or_insert_with(SystemTime::now);
+        drop(heard);
+        self.change(ConnectionState::Reconnecting {
+            code,
+            message: message.into(),
+        });
+    }
+
+    pub fn record_fatal(&self, error: &super::FatalError) {
+        self.change(ConnectionState::Fatal {
+            code: error.code,
+            message: error.message.clone(),
+        });
+    }
+
+    /// It works, and something about it is wrong: a missing scope, another program on the same token. Returns whether
+    /// that is news.
+    pub fn record_warning(&self, code: &'static str, message: &str) -> bool {
+        let mut warnings = self.warnings.lock();
+        let is_news = warnings.get(code).is_none_or(|known| known != message);
+        warnings.insert(code, message.to_owned());
+        is_news
+    }
+
+    pub fn clear_warning(&self, code: &str) {
+        self.warnings.lock().remove(code);
+    }
+
+    /// Codes and messages.
+    pub fn warnings(&self) -> Vec<(&'static str, String)> {
+        let warnings = self.warnings.lock();
+        warnings
+            .iter()
+            .map(|(code, message)| (*code, message.clone()))
+            .collect()
+    }
+
+    pub fn record_stopped(&self) {
+        self.change(ConnectionState::Stopped);
+    }
+
+    fn change(&self, state: ConnectionState) {
+        self.state.send_if_modified(|current| {
+            let is_other = *current != state;
+            *current = state;
+            is_other
+        });
+    }
+
+    pub fn state(&self) -> ConnectionState {
+        self.state.borrow().clone()
+    }
+
+    pub fn watch_state(&self) -> watch::Receiver<ConnectionState> {
+        self.state.subscribe()
+    }
+
+    pub fn last_ok_at(&self) -> Option<SystemTime> {
+        self.heard.lock().last_ok_at
+    }
+
+    /// Since when there is no connection.
+    pub fn lost_since(&self) -> Option<SystemTime> {
+        self.heard.lock().lost_since
+    }
+
+    /// Whether it claims to be connected and has heard nothing for three periods.
+    pub fn is_deaf(&self, now: SystemTime) -> bool {
+        let heard = *self.heard.lock();
+        let Some(last) = heard.last_ok_at else {
+            return false;
+        };
+        let silence = now.duration_since(last).unwrap_or_default();
+        self.state() == ConnectionState::Connected && silence > heard.period * 3
+    }
+}

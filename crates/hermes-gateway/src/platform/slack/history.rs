@@ -1,0 +1,149 @@
+//! What can be looked up: channels, and what was said while there was no connection.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use hermes_store::mirror::Channel;
+use serde_json::Value;
+
+use super::{SlackCore, api::SlackFailure, updates::update_from_history};
+use crate::platform::{ChatAddress, PostError, RawUpdate};
+
+/// Channels per page, and pages at most.
+const PAGE_SIZE: &str = "200";
+const MAX_PAGES: usize = 20;
+/// The most missed messages of a chat.
+const MAX_MISSED: usize = 100;
+/// How long the history of a channel need not be read again.
+const HISTORY_INTERVAL: Duration = Duration::from_secs(30);
+/// Threads whose replies are looked up.
+const MAX_THREADS: usize = 10;
+
+impl SlackCore {
+    /// The channels that the bot is in.
+    pub(super) async fn find_channels(&self) -> Result<Vec<Channel>, PostError> {
+        let mut channels = Vec::new();
+        let mut cursor = String::new();
+        for _ in 0..MAX_PAGES {
+            let mut fields = vec![
+                ("types", "public_channel,private_channel"),
+                ("exclude_archived", "true"),
+                ("limit", PAGE_SIZE),
+            ];
+            if !cursor.is_empty() {
+                fields.push(("cursor", &cursor));
+            }
+            let page = self.api.read("users.conversations", &fields).await?;
+            let found = page["channels"].as_array().map_or(&[][..], Vec::as_slice);
+            channels.extend(found.iter().filter_map(read_channel));
+            let next = page["response_metadata"]["next_cursor"].as_str();
+            match next.filter(|next| !next.is_empty()) {
+                Some(next) => next.clone_into(&mut cursor),
+                None => return Ok(channels),
+            }
+        }
+        tracing::warn!(account = %self.account, "Slack has more channels than are listed");
+        Ok(channels)
+    }
+
+    /// What was said in a chat after a message, oldest first.
+    pub(super) async fn find_missed(
+        &self,
+        chat: &ChatAddress,
+        after: &str,
+    ) -> Result<Vec<RawUpdate>, PostError> {
+        let identity = self.identity().await?;
+        let channel = self.channel_of(chat).await?;
+        // By time, which is the order of the ids.
+        let mut messages = BTreeMap::new();
+        let mut add = |found: &Value| {
+            let found = found["messages"].as_array().map_or(&[][..], Vec::as_slice);
+            for message in found {
+                if let Some(ts) = message["ts"].as_str().filter(|ts| is_later(ts, after)) {
+                    messages.insert(ts.to_owned(), message.clone());
+                }
+            }
+        };
+        if let Some(thread) = &chat.thread_id {
+            add(&self.read_replies(&channel, thread, after).await?);
+        }
+        // Answers are in threads, questions are not: the channel counts, too, once for all of its threads.
+        if chat.thread_id.is_none() || self.begin_history(&channel) {
+            let fields = [
+                ("channel", channel.as_str()),
+                ("oldest", after),
+                ("limit", "100"),
+            ];
+            let found = self.api.read("conversations.history", &fields).await?;
+            add(&found);
+            let all = found["messages"].as_array().map_or(&[][..], Vec::as_slice);
+            let threads = all.iter().filter(|message| {
+                let latest = message["latest_reply"].as_str();
+                latest.is_some_and(|ts| is_later(ts, after))
+            });
+            for parent in threads.take(MAX_THREADS) {
+                let thread = parent["ts"].as_str().unwrap_or_default();
+                add(&self.read_replies(&channel, thread, after).await?);
+            }
+        }
+        let mut updates = Vec::new();
+        for message in messages.values() {
+            if let Some(mut update) = update_from_history(&channel, message, &identity) {
+                self.add_names(&mut update.payload).await;
+                updates.push(update);
+            }
+        }
+        // Of too many, the newest count.
+        let surplus = updates.len().saturating_sub(MAX_MISSED);
+        Ok(updates.split_off(surplus))
+    }
+
+    /// Whether the history of a channel is due. Threads come with the one that was used last first, so that one knows
+    /// where the gap begins.
+    fn begin_history(&self, channel: &str) -> bool {
+        let now = Instant::now();
+        let mut read = self.histories.lock();
+        read.retain(|_, at| now.duration_since(*at) < HISTORY_INTERVAL);
+        let is_due = !read.contains_key(channel);
+        if is_due {
+            read.insert(channel.to_owned(), now);
+        }
+        is_due
+    }
+
+    async fn read_replies(
+        &self,
+        channel: &str,
+        thread: &str,
+        after: &str,
+    ) -> Result<Value, SlackFailure> {
+        let fields = [
+            ("channel", channel),
+            ("ts", thread),
+            ("oldest", after),
+            ("limit", "100"),
+        ];
+        self.api.read("conversations.replies", &fields).await
+    }
+}
+
+/// Ids are times, with as many digits after the point and, for centuries, before it.
+fn is_later(ts: &str, after: &str) -> bool {
+    (ts.len(), ts) > (after.len(), after)
+}
+
+fn read_channel(channel: &Value) -> Option<Channel> {
+    let id = channel["id"].as_str()?;
+    Some(Channel {
+        id: Some(id.to_owned()),
+        name: channel["name"].as_str().unwrap_or(id).to_owned(),
+        kind: if channel["is_private"] == true {
+            "group".into()
+        } else {
+            "channel".into()
+        },
+        ..Channel::default()
+    })
+}

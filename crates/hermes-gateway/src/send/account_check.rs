@@ -1,0 +1,321 @@
+//! Asks a platform about a bot account: whose token it is, and what about the account keeps it from working.
+//!
+//! A few reading requests, none of which changes anything or disturbs a gateway that is connected with the same token.
+
+use std::time::Duration;
+
+use hermes_config::{Platform, PlatformSettings, Redactor, Secret};
+use reqwest::{
+    Method,
+    header::{AUTHORIZATION, HeaderMap, HeaderValue},
+};
+use serde_json::Value;
+
+use super::{
+    error::{PlatformFailure, SendError},
+    http::{self, PlatformApi, PlatformReply, RequestBody},
+};
+
+/// Scopes that the bot token of a Slack app needs.
+pub const SLACK_SCOPES: [&str; 16] = [
+    "app_mentions:read",
+    "channels:history",
+    "channels:read",
+    "chat:write",
+    "commands",
+    "files:read",
+    "files:write",
+    "groups:history",
+    "groups:read",
+    "im:history",
+    "im:read",
+    "im:write",
+    "mpim:history",
+    "mpim:read",
+    "reactions:write",
+    "users:read",
+];
+
+/// Permissions that a Discord bot asks for: view channels, send messages (in threads too), create public threads, embed
+/// links, attach files, read the history, add reactions.
+pub const DISCORD_PERMISSIONS: u64 = 1 << 6 // add reactions
+    | 1 << 10 // view channels
+    | 1 << 11 // send messages
+    | 1 << 14 // embed links
+    | 1 << 15 // attach files
+    | 1 << 16 // read message history
+    | 1 << 35 // create public threads
+    | 1 << 38; // send messages in threads
+
+/// Flags of a Discord application that may read the text of messages: approved, or in fewer than 100 servers.
+const MESSAGE_CONTENT_FLAGS: u64 = 1 << 18 | 1 << 19;
+
+/// One account to ask about.
+#[derive(Debug)]
+pub struct AccountCheck<'a> {
+    pub platform: Platform,
+    /// The address and proxy of the platform.
+    pub settings: &'a PlatformSettings,
+    pub token: &'a Secret<String>,
+    /// Slack's second token.
+    pub app_token: Option<&'a Secret<String>>,
+    pub timeout: Duration,
+}
+
+/// What the platform says about an account.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CheckedAccount {
+    /// The bot's id; of a Discord bot, also of its application.
+    pub id: String,
+    /// The name that people write to: `@my_bot`.
+    pub name: String,
+    /// The Slack workspace.
+    pub workspace: Option<String>,
+    pub problems: Vec<AccountProblem>,
+}
+
+/// Something about the account that has to be changed with the platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountProblem {
+    /// A word for programs.
+    pub code: &'static str,
+    pub message: String,
+    pub fix: String,
+    /// Whether no message arrives until it is fixed.
+    pub is_fatal: bool,
+}
+
+/// The address at which a Discord bot is invited into a server.
+pub fn discord_invite_url(application: &str) -> String {
+    format!(
+        "https://discord.com/oauth2/authorize?client_id={application}&scope=bot%20applications.commands&permissions={DISCORD_PERMISSIONS}"
+    )
+}
+
+impl AccountCheck<'_> {
+    /// Asks. A token that is refused is an error, other problems are listed.
+    pub async fn run(&self) -> Result<CheckedAccount, SendError> {
+        let client = http::build_client(self.platform, self.settings)?;
+        let secrets = [Some(self.token), self.app_token];
+        let redactor = Redactor::new(secrets.into_iter().flatten().cloned());
+        let api = PlatformApi {
+            settings: self.settings,
+            token: self.token,
+            client: &client,
+            timeout: self.timeout,
+            redactor: &redactor,
+        };
+        let checked = match self.platform {
+            Platform::Telegram => check_telegram(&api).await,
+            Platform::Discord => check_discord(&api).await,
+            Platform::Slack => check_slack(&api, self.app_token).await,
+        };
+        checked.map_err(|failure| SendError::Failed {
+            platform: self.platform,
+            failure,
+            sent_chunks: 0,
+        })
+    }
+}
+
+async fn check_telegram(api: &PlatformApi<'_>) -> Result<CheckedAccount, PlatformFailure> {
+    let base = api.base_url();
+    let bot = if base.ends_with("/bot") { "" } else { "/bot" };
+    let address = format!("{base}{bot}{}", api.token.expose());
+    let call = async |method: &str| {
+        let url = format!("{address}/{method}");
+        let headers = HeaderMap::new();
+        let reply = api
+            .call(Method::POST, &url, &headers, &RequestBody::Nothing, &[])
+            .await?;
+        if reply.is_success() && reply.body["ok"] == true {
+            return Ok(reply.body["result"].clone());
+        }
+        Err(api.refusal(&reply, reply.body["description"].as_str()))
+    };
+    let me = call("getMe").await?;
+    let mut problems = Vec::new();
+    if me["can_read_all_group_messages"] == false {
+        problems.push(AccountProblem {
+            code: "privacy_mode",
+            message: "privacy mode is on: in groups the bot sees only commands, mentions and replies to it".into(),
+            fix: "to let it read all messages of a group: @BotFather, /setprivacy, Disable; then remove the bot from the group and add it again".into(),
+            is_fatal: false,
+        });
+    }
+    // An older or own server may not know this one.
+    let webhook = call("getWebhookInfo").await.unwrap_or_default();
+    let address = webhook["url"].as_str().filter(|url| !url.is_empty());
+    if let Some(address) = address {
+        let host = url::Url::parse(address);
+        let host = host.ok().and_then(|url| url.host_str().map(str::to_owned));
+        problems.push(AccountProblem {
+            code: "webhook_set",
+            message: format!(
+                "a webhook is set ({}): updates go there",
+                host.as_deref().unwrap_or("to an unknown host")
+            ),
+            fix: "the gateway removes it when it starts; if another program needs it, that one needs a bot of its own".into(),
+            is_fatal: false,
+        });
+    }
+    Ok(CheckedAccount {
+        id: text_or_number(&me["id"]),
+        name: format!("@{}", me["username"].as_str().unwrap_or_default()),
+        workspace: None,
+        problems,
+    })
+}
+
+async fn check_discord(api: &PlatformApi<'_>) -> Result<CheckedAccount, PlatformFailure> {
+    let headers = authorization(api, "Bot", api.token)?;
+    let get = async |path: &str| {
+        let url = format!("{}{path}", api.base_url());
+        let reply = api
+            .call(Method::GET, &url, &headers, &RequestBody::Nothing, &[])
+            .await?;
+        if reply.is_success() && reply.body.is_object() {
+            return Ok(reply.body);
+        }
+        Err(api.refusal(&reply, reply.body["message"].as_str()))
+    };
+    let me = get("/users/@me").await?;
+    let application = get("/applications/@me").await.unwrap_or_default();
+    let mut problems = Vec::new();
+    let flags = application["flags"].as_u64();
+    if flags.is_some_and(|flags| flags & MESSAGE_CONTENT_FLAGS == 0) {
+        problems.push(AccountProblem {
+            code: "missing_intent",
+            message: "the `Message Content Intent` is off: messages arrive without text".into(),
+            fix: "https://discord.com/developers/applications, your application, Bot, Privileged Gateway Intents: turn on `Message Content Intent`".into(),
+            is_fatal: true,
+        });
+    }
+    let endpoint = application["interactions_endpoint_url"].as_str();
+    if endpoint.is_some_and(|url| !url.is_empty()) {
+        problems.push(AccountProblem {
+            code: "interactions_endpoint",
+            message: "an `Interactions Endpoint URL` is set: buttons and slash commands go there and never arrive here".into(),
+            fix: "https://discord.com/developers/applications, your application, General Information: empty `Interactions Endpoint URL`".into(),
+            is_fatal: false,
+        });
+    }
+    Ok(CheckedAccount {
+        id: text_or_number(match application.get("id") {
+            Some(id) => id,
+            None => &me["id"],
+        }),
+        name: format!("@{}", me["username"].as_str().unwrap_or_default()),
+        workspace: None,
+        problems,
+    })
+}
+
+async fn check_slack(
+    api: &PlatformApi<'_>,
+    app_token: Option<&Secret<String>>,
+) -> Result<CheckedAccount, PlatformFailure> {
+    let reply = call_slack(api, "auth.test", api.token).await?;
+    let mut problems = Vec::new();
+    let scopes = reply.headers.get("x-oauth-scopes");
+    if let Some(scopes) = scopes.and_then(|scopes| scopes.to_str().ok()) {
+        let granted: Vec<&str> = scopes.split(',').map(str::trim).collect();
+        let missing: Vec<&str> = SLACK_SCOPES
+            .into_iter()
+            .filter(|scope| !granted.contains(scope))
+            .collect();
+        if !missing.is_empty() {
+            problems.push(AccountProblem {
+                code: "missing_scope",
+                message: format!("the bot token lacks {}", list_names(&missing)),
+                fix: "https://api.slack.com/apps, your app, OAuth & Permissions: add them as Bot Token Scopes, then reinstall the app".into(),
+                is_fatal: false,
+            });
+        }
+    }
+    match app_token {
+        None => problems.push(AccountProblem {
+            code: "missing_app_token",
+            message: "SLACK_APP_TOKEN (xapp-…) is not set: messages can be sent, none are received".into(),
+            fix: "https://api.slack.com/apps, your app, Basic Information, App-Level Tokens: generate one with `connections:write`; then `hermes gateway setup --platform slack`".into(),
+            is_fatal: true,
+        }),
+        Some(app_token) => {
+            if let Err(failure) = call_slack(api, "apps.connections.open", app_token).await {
+                problems.push(app_token_problem(&failure));
+            }
+        }
+    }
+    let text = |key: &str| reply.body[key].as_str().unwrap_or_default().to_owned();
+    Ok(CheckedAccount {
+        id: text("user_id"),
+        name: format!("@{}", text("user")),
+        workspace: Some(text("team")).filter(|team| !team.is_empty()),
+        problems,
+    })
+}
+
+fn app_token_problem(failure: &PlatformFailure) -> AccountProblem {
+    let reason = match failure {
+        PlatformFailure::Refused { reason, .. } => reason.as_str(),
+        _ => "no reply",
+    };
+    let fix = match reason {
+        "missing_scope" | "not_allowed_token_type" => {
+            "the app token needs the scope `connections:write`, and begins with `xapp-`: Basic Information, App-Level Tokens"
+        }
+        "socket_mode_disabled" | "forbidden" => {
+            "https://api.slack.com/apps, your app, Socket Mode: turn it on"
+        }
+        _ => {
+            "generate another one: Basic Information, App-Level Tokens; then `hermes gateway setup --platform slack`"
+        }
+    };
+    AccountProblem {
+        code: "bad_app_token",
+        message: format!("SLACK_APP_TOKEN does not open a connection: {reason}"),
+        fix: fix.into(),
+        is_fatal: true,
+    }
+}
+
+async fn call_slack(
+    api: &PlatformApi<'_>,
+    method: &str,
+    token: &Secret<String>,
+) -> Result<PlatformReply, PlatformFailure> {
+    let headers = authorization(api, "Bearer", token)?;
+    let url = format!("{}/{method}", api.base_url());
+    let reply = api
+        .call(Method::POST, &url, &headers, &RequestBody::Nothing, &[])
+        .await?;
+    match (reply.body["ok"].as_bool(), reply.body["error"].as_str()) {
+        (Some(true), _) if reply.is_success() => Ok(reply),
+        (Some(false), Some(error)) => Err(api.refused(error)),
+        _ => Err(api.refusal(&reply, None)),
+    }
+}
+
+fn authorization(
+    api: &PlatformApi<'_>,
+    scheme: &str,
+    token: &Secret<String>,
+) -> Result<HeaderMap, PlatformFailure> {
+    let value = HeaderValue::try_from(format!("{scheme} {}", token.expose()));
+    let mut value = value.map_err(|_| api.refused("the token has invalid characters"))?;
+    value.set_sensitive(true);
+    Ok(HeaderMap::from_iter([(AUTHORIZATION, value)]))
+}
+
+fn text_or_number(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn list_names(names: &[&str]) -> String {
+    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
+}

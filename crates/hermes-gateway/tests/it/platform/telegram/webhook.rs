@@ -1,0 +1,97 @@
+//! Updates by webhook.
+
+use std::net::SocketAddr;
+
+use hermes_config::WebhookSettings;
+use hermes_testkit::{ReservedPort, wait_until};
+
+use super::*;
+
+/// A client with a webhook, and where it listens.
+fn with_webhook(server: &TelegramServer) -> (ReceivingClient, SocketAddr, ReservedPort) {
+    let port = ReservedPort::reserve().unwrap();
+    let address = SocketAddr::from(([127, 0, 0, 1], port.number()));
+    let mut settings = settings(server);
+    settings.webhook = Some(WebhookSettings {
+        url: "https://bot.example/telegram/hook".into(),
+        secret: Secret::new("s3cret_of_the_hook".into()),
+        host: "127.0.0.1".into(),
+        port: port.number(),
+    });
+    let bot = ReceivingClient::start(client_with(&settings));
+    (bot, address, port)
+}
+
+#[tokio::test]
+async fn updates_are_stored_before_they_are_confirmed() {
+    let server = telegram();
+    let (bot, address, _port) = with_webhook(&server);
+    bot.wait_connected().await;
+    server.say(ANN, "one");
+    server.say(ANN, "two");
+    bot.intake.fail(1);
+    assert_eq!(server.deliver_to_webhook(address).await, [500]);
+    assert_eq!(server.waiting_updates().len(), 2);
+    assert_eq!(server.deliver_to_webhook(address).await, [200, 200]);
+    assert_eq!(bot.texts(), ["one", "two"]);
+    assert_eq!(server.calls("getUpdates"), 0);
+    bot.end().await.unwrap();
+    assert!(wait_until(LIMIT, || std::net::TcpStream::connect(address).is_err()));
+}
+
+#[tokio::test]
+async fn whoever_does_not_know_the_secret_is_refused() {
+    let server = telegram();
+    let (bot, address, _port) = with_webhook(&server);
+    bot.wait_connected().await;
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("http://{address}/telegram/hook");
+    let body = r#"{"update_id": 1, "message": {"message_id": 1}}"#;
+    for secret in [None, Some(""), Some("wrong"), Some("s3cret_of_the_hoo")] {
+        let mut request = client.post(&url).body(body);
+        if let Some(secret) = secret {
+            request = request.header("x-telegram-bot-api-secret-token", secret);
+        }
+        assert_eq!(request.send().await.unwrap().status(), 401, "{secret:?}");
+    }
+    let elsewhere = client.post(format!("http://{address}/")).body(body);
+    assert_eq!(elsewhere.send().await.unwrap().status(), 404);
+    assert_eq!(bot.intake.updates(), []);
+    // What is not an update is confirmed, so that it does not come again for ever.
+    for body in ["", "null", "{", r#"{"x": 1}"#] {
+        let request = client.post(&url).body(body);
+        let request = request.header("x-telegram-bot-api-secret-token", "s3cret_of_the_hook");
+        assert_eq!(request.send().await.unwrap().status(), 200, "{body}");
+    }
+    assert_eq!(bot.intake.updates(), []);
+}
+
+#[tokio::test]
+async fn a_port_that_is_taken_and_an_address_that_is_refused_are_named() {
+    let server = telegram();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let free = ReservedPort::reserve().unwrap();
+    let cases = [
+        ("https://bot.example/hook", port, port.to_string()),
+        (
+            "http://bot.example/{hook}",
+            free.number(),
+            "HTTPS".to_owned(),
+        ),
+        ("nowhere", free.number(), "not a URL".to_owned()),
+    ];
+    for (url, port, reason) in cases {
+        let mut settings = settings(&server);
+        settings.webhook = Some(WebhookSettings {
+            url: url.into(),
+            secret: Secret::new("s3cret_of_the_hook".into()),
+            host: "127.0.0.1".into(),
+            port,
+        });
+        let mut bot = ReceivingClient::start(client_with(&settings));
+        let error = bot.failure().await;
+        assert_eq!(error.code, "webhook");
+        assert!(error.message.contains(&reason), "{error}");
+    }
+}
