@@ -9,6 +9,7 @@ mod home;
 mod hub;
 mod mcp;
 pub mod original;
+mod pairing;
 mod send;
 mod sessions;
 mod unknown;
@@ -18,8 +19,8 @@ use crate::failure::Failure;
 use crate::cli::deferred::{Deferred, SubcommandArgs};
 pub(crate) use crate::cli::{
     home::{
-        GatewayArgs, GatewayCommand, GatewayRunArgs, ModelArgs, SecretArgs, SecretCommand,
-        SkillViewArgs, SkillsCommand,
+        GatewayArgs, GatewayCommand, GatewayInstallArgs, GatewayRunArgs, GatewaySetupArgs,
+        ModelArgs, SecretArgs, SecretCommand, SkillViewArgs, SkillsCommand,
     },
     hub::{
         ConfirmArgs, HubArgs, PageArgs, VersionArgs,
@@ -52,6 +53,7 @@ pub(crate) use mcp::{
     LogoutArgs, McpCommand, NameArgs, PromptsArgs, PsArgs, ReauthArgs, ReloadArgs, RemoveArgs,
     ResourcesArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
 };
+pub(crate) use pairing::{PairingApproveArgs, PairingCommand, PairingRevokeArgs};
 pub(crate) use send::SendArgs;
 pub(crate) use sessions::{
     DeleteArgs, ExportArgs, ExportFormat, RenameArgs, SearchArgs, SessionArgs, SessionsCommand,
@@ -145,7 +147,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Doctor(Deferred<HomeDoctorArgs>),
     /// Show the state of every part of this home.
     Status,
-    /// The background process of this home: cron jobs and the local HTTP API.
+    /// The background process of this home: messaging platforms, cron jobs, the local HTTP API.
     Gateway(Deferred<GatewayArgs>),
     /// MCP servers: add, list, test, call and more.
     Mcp(Deferred<McpArgs>),
@@ -159,6 +161,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Send(Deferred<SendArgs>),
     /// Chats that messages can be sent to.
     Channels(Deferred<SubcommandArgs<ChannelsCommand>>),
+    /// Who may write to the bots: let strangers in by a code.
+    Pairing(Deferred<SubcommandArgs<PairingCommand>>),
     /// Scheduled jobs, once or repeating.
     Cron(Deferred<SubcommandArgs<CronCommand>>),
     /// Skills: instructions for certain kinds of work.

@@ -18,6 +18,7 @@ mod hub;
 mod logs;
 mod mcp;
 mod model;
+mod pairing;
 mod secret;
 mod send;
 mod sessions;
@@ -52,6 +53,7 @@ pub(crate) fn run(context: &Context, command: CliCommand) -> Result<(), Failure>
         CliCommand::Sessions(args) => sessions::run(context, args.into_inner().command),
         CliCommand::Send(args) => send::run(context, &args),
         CliCommand::Channels(args) => channels::run(context, &args.command),
+        CliCommand::Pairing(args) => pairing::run(context, &args.command),
         CliCommand::Cron(args) => cron::run(context, args.into_inner().command),
         CliCommand::Skills(args) => skills::run(context, args.into_inner().command),
         CliCommand::Secret(args) => secret::run(context, args.into_inner().command),

@@ -28,6 +28,8 @@ pub(crate) enum FailureKind {
     Failed,
     /// Wrong usage or an invalid configuration.
     Usage,
+    /// A service whose configuration cannot be used: starting it again does not help.
+    BadConfiguration,
     /// No such server, tool or preset.
     NotFound,
     /// A login is needed first.
@@ -49,7 +51,7 @@ impl FailureKind {
     pub(crate) fn code(self) -> &'static str {
         match self {
             Self::Failed | Self::AlreadyPrinted => "failed",
-            Self::Usage => "usage",
+            Self::Usage | Self::BadConfiguration => "usage",
             Self::NotFound => "not_found",
             Self::NeedsLogin => "needs_login",
             Self::Denied => "denied",
@@ -164,6 +166,8 @@ impl Failure {
             FailureKind::NeedsLogin | FailureKind::Denied => 4,
             FailureKind::AnswerNeeded => 5,
             FailureKind::Unavailable => 6,
+            // EX_CONFIG of sysexits.h, which the service's unit names.
+            FailureKind::BadConfiguration => 78,
             FailureKind::Interrupted => 130,
         }
     }

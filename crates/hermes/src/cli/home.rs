@@ -59,7 +59,7 @@ pub(crate) struct ConfigSetArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct HomeDoctorArgs {
-    /// Also connect to every MCP server.
+    /// Also connect to every MCP server, and ask every messaging platform about its bot.
     #[arg(long)]
     pub(crate) probe: bool,
 }
@@ -155,13 +155,15 @@ pub(crate) struct ModelArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Cron jobs run while the gateway runs. With API_SERVER_KEY set (16 characters or more), programs reach the agent over \
-HTTP on 127.0.0.1:8642.
+While the gateway runs, the agent answers on Telegram, Discord and Slack, and cron jobs run. With API_SERVER_KEY set \
+(16 characters or more), programs reach the agent over HTTP on 127.0.0.1:8642.
 
 Examples:
+  hermes gateway setup            connect a bot: its token, and who may write to it
   hermes gateway                  run it here, until Ctrl-C
-  hermes gateway run --replace    stop the running one and take its place
-  hermes gateway status --json    its state, for scripts")]
+  hermes gateway install          run it as a service, from now on
+  hermes gateway status           how it is, with every platform
+  hermes gateway run --replace    stop the running one and take its place")]
 pub(crate) struct GatewayArgs {
     #[command(flatten)]
     pub(crate) run: GatewayRunArgs,
@@ -174,10 +176,72 @@ pub(crate) struct GatewayArgs {
 pub(crate) enum GatewayCommand {
     /// Run it here, until Ctrl-C. This is what `hermes gateway` alone does.
     Run(GatewayRunArgs),
-    /// Show whether it runs, and its state.
+    /// Show whether it runs, and how each platform is.
     Status,
+    /// Start it in the background: the service if it is installed.
+    Start,
     /// Stop it: runs under way get `agent.restart_drain_timeout` seconds.
     Stop,
+    /// Stop it if it runs, and start it.
+    Restart,
+    /// Install it as a service of the user (systemd, launchd), and start it.
+    Install(GatewayInstallArgs),
+    /// Stop the service and remove it.
+    Uninstall,
+    /// Connect a bot: check its token, say who may write to it, write `.env`.
+    Setup(GatewaySetupArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GatewayInstallArgs {
+    /// Replace a service of that name that another program wrote.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Do not start it now.
+    #[arg(long)]
+    pub(crate) no_start: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without options it asks, and explains where each token comes from. Tokens and lists are kept in `.env`.
+
+Examples:
+  hermes gateway setup
+  hermes gateway setup --platform slack --manifest > manifest.json
+  printf %s \"$TOKEN\" | hermes gateway setup --platform telegram --token-stdin --allow 123456789
+  printf '%s\\n%s' \"$BOT\" \"$APP\" | hermes gateway setup --platform slack --token-stdin --allow U012ABCDEF")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub(crate) struct GatewaySetupArgs {
+    /// Which platform.
+    #[arg(long, value_parser = ["telegram", "discord", "slack"])]
+    pub(crate) platform: Option<String>,
+    /// A further bot of the platform, under this name.
+    #[arg(long, value_name = "NAME", requires = "platform")]
+    pub(crate) account: Option<String>,
+    /// Read the token from stdin; for Slack the app token (xapp-…) is the second line.
+    #[arg(long, requires = "platform")]
+    pub(crate) token_stdin: bool,
+    /// Who may write to the bot: ids of users, with commas; `*` is everybody.
+    #[arg(long, value_name = "IDS", requires = "platform", value_delimiter = ',')]
+    pub(crate) allow: Vec<String>,
+    /// The chat that messages without a target go to.
+    #[arg(
+        long,
+        value_name = "CHAT",
+        requires = "platform",
+        allow_hyphen_values = true
+    )]
+    pub(crate) home_channel: Option<String>,
+    /// Write the token without asking the platform about it.
+    #[arg(long, requires = "token_stdin")]
+    pub(crate) no_check: bool,
+    /// Print the manifest for a Slack app, and do nothing else.
+    #[arg(long, requires = "platform")]
+    pub(crate) manifest: bool,
+    /// Wait for the first message to the bot, up to 5 minutes.
+    #[arg(long)]
+    pub(crate) wait: bool,
 }
 
 #[derive(Debug, Default, Args)]
@@ -191,4 +255,7 @@ pub(crate) struct GatewayRunArgs {
     /// Stop the running gateway of this home and take its place.
     #[arg(long)]
     pub(crate) replace: bool,
+    /// Leave the terminal: for `hermes gateway start`.
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
 }

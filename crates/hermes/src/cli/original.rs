@@ -74,7 +74,10 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
         "`hermes secret`; 1Password and Bitwarden are not read",
     ),
     not_planned("migrate", "`hermes config check` lists unknown keys"),
-    same_name("gateway", "`hermes gateway`: cron jobs and the HTTP API"),
+    same_name(
+        "gateway",
+        "`hermes gateway`: platforms, cron jobs and the HTTP API",
+    ),
     not_planned("proxy", "`hermes gateway run` has an OpenAI-compatible API"),
     planned(
         "lsp",
@@ -92,7 +95,7 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
     ),
     other_name(
         "slack",
-        "`SLACK_BOT_TOKEN` in `.env`, then `hermes send -t slack:… TEXT`",
+        "`hermes gateway setup --platform slack`; `--manifest` prints the manifest",
     ),
     same_name("send", "`hermes send`"),
     planned(
@@ -135,10 +138,7 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
     ),
     same_name("config", "`hermes config`"),
     other_name("console", "`hermes` alone, and `/help` in it"),
-    planned(
-        "pairing",
-        "the allow lists of the platforms, in `config.yaml`",
-    ),
+    same_name("pairing", "`hermes pairing`"),
     same_name("skills", "`hermes skills`: list and view"),
     planned("bundles", "`hermes -s ONE,TWO` uses several skills"),
     not_planned("plugins", "tools come from MCP servers: `hermes mcp add`"),

@@ -95,6 +95,9 @@ fn completer(path: &[&str], argument: &str) -> Option<NameCompleter> {
         (["sessions", _], "id") | ([] | ["chat"], "resume" | "continued") => names::sessions,
         (["cron", _], "job" | "context_from") => names::jobs,
         (["skills", _], "name") => names::skills,
+        (["pairing", "approve"], "platform") => names::bot_accounts,
+        (["pairing", "revoke"], "platform") => names::paired_accounts,
+        (["pairing", "revoke"], "user") => names::paired_users,
         (_, "tenant") => names::tenants,
         _ => return None,
     })
@@ -135,6 +138,7 @@ mod tests {
             ("sessions", "show"),
             ("cron", "run"),
             ("skills", "view"),
+            ("pairing", "revoke"),
             ("tenant", "get"),
         ] {
             let group = command.find_subcommand(group).unwrap();

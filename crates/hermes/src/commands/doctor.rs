@@ -2,6 +2,9 @@
 //! judging. `hermes mcp doctor` looks closer at the servers.
 
 mod checks;
+mod platforms;
+
+use std::borrow::Cow;
 
 use hermes_config::{Settings, Variables};
 use serde::Serialize;
@@ -17,7 +20,7 @@ use crate::{
 /// One part of a home, as it was found.
 #[derive(Debug, Serialize)]
 pub(super) struct HomeCheck {
-    id: &'static str,
+    id: Cow<'static, str>,
     level: HomeCheckLevel,
     message: String,
     fix: Option<String>,
@@ -33,24 +36,28 @@ pub(super) enum HomeCheckLevel {
 }
 
 impl HomeCheck {
-    fn new(id: &'static str, level: HomeCheckLevel, message: impl Into<String>) -> Self {
+    fn new(
+        id: impl Into<Cow<'static, str>>,
+        level: HomeCheckLevel,
+        message: impl Into<String>,
+    ) -> Self {
         Self {
-            id,
+            id: id.into(),
             level,
             message: message.into(),
             fix: None,
         }
     }
 
-    fn ok(id: &'static str, message: impl Into<String>) -> Self {
+    fn ok(id: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(id, HomeCheckLevel::Ok, message)
     }
 
-    fn warn(id: &'static str, message: impl Into<String>) -> Self {
+    fn warn(id: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(id, HomeCheckLevel::Warn, message)
     }
 
-    fn fail(id: &'static str, message: impl Into<String>) -> Self {
+    fn fail(id: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(id, HomeCheckLevel::Fail, message)
     }
 
@@ -92,7 +99,9 @@ fn run_checks(context: &Context, probe: bool) -> Result<Vec<HomeCheck>, Failure>
         )?);
         parts.push(crate::commands::doctor::checks::commands(&settings));
     }
-    parts.push(crate::commands::doctor::checks::platforms(&settings));
+    parts.extend(crate::commands::doctor::platforms::check_platforms(
+        context, &settings, probe,
+    )?);
     parts.push(crate::commands::doctor::checks::store(context)?);
     parts.push(crate::commands::doctor::checks::gateway(context, &settings));
     parts.push(crate::commands::doctor::checks::hub(context));
@@ -155,7 +164,7 @@ pub(super) fn status(context: &Context) -> Result<(), Failure> {
     }
     let members = parts.iter().map(|part| {
         (
-            part.id.to_owned(),
+            part.id.to_string(),
             json!({"ok": part.level == HomeCheckLevel::Ok, "state": part.message}),
         )
     });

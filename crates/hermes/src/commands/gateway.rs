@@ -1,4 +1,4 @@
-//! `hermes gateway …`: what stays and works for a home, its `status` and its `stop`.
+//! `hermes gateway …`: the background process of a home, as a command and as a service.
 
 use std::{
     thread,
@@ -6,111 +6,76 @@ use std::{
 };
 
 use hermes_config::Home;
-use hermes_gateway::instance::{self, PidRecord, StateFile};
+use hermes_gateway::instance::{self, PidRecord};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::{Value, json};
 
 use crate::{
     cli::{GatewayArgs, GatewayCommand},
-    commands::state::pluralize,
     context::Context,
-    failure::{Failure, FailureKind},
+    failure::Failure,
     logging,
-    output::printable,
 };
 
+pub(super) mod accounts;
 mod api_server;
+mod notify;
 mod run;
+mod service;
+pub(super) mod setup;
+mod status;
 
 pub(super) use crate::commands::gateway::api_server::ApiServerPlan;
 pub(super) use run::working_directory;
 
 /// Extra time for servers and stores to close after runs have ended.
 const STOP_MARGIN: Duration = Duration::from_secs(30);
+/// How long a start in the background may take.
+const START_TIMEOUT: Duration = Duration::from_mins(1);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) fn run(context: &Context, args: GatewayArgs) -> Result<(), Failure> {
-    match args.command {
-        Some(GatewayCommand::Status) => {
-            logging::log_to_stderr_if_requested()?;
-            run_status(context)
-        }
-        Some(GatewayCommand::Stop) => {
-            logging::log_to_stderr_if_requested()?;
-            run_stop(context)
-        }
+    let command = match args.command {
+        None => return run::run(context, &args.run),
         Some(GatewayCommand::Run(late)) => {
             let mut args = args.run;
             args.verbose += late.verbose;
             args.quiet |= late.quiet;
             args.replace |= late.replace;
-            run::run(context, &args)
+            args.detached |= late.detached;
+            return run::run(context, &args);
         }
-        None => run::run(context, &args.run),
-    }
-}
-
-fn run_status(context: &Context) -> Result<(), Failure> {
-    let running = instance::find_running(&context.home)?;
-    let state = instance::read_last_state(&context.home);
-    let output = context.output;
-    match &running {
-        None => {
-            output.line("No gateway of this home is running.");
-            let reason = state.as_ref().and_then(|state| state.exit_reason.as_ref());
-            if let Some(reason) = reason {
-                output.line(format!("The last one ended: {}", printable(reason)));
-            }
-        }
-        Some(process) => {
-            // What a process left behind that is gone says nothing about this one.
-            let own = state.as_ref().filter(|state| state.process == *process);
-            let word = own.map_or("running", |state| state.gateway_state.as_str());
-            output.line(format!("The gateway is {word} (process {}).", process.pid));
-            if let Some(state) = own {
-                print_state(context, state);
-            }
-        }
-    }
-    let mut object = state.map_or_else(|| json!({}), |state| json!(state));
-    object["running"] = json!(running.is_some());
-    if let Some(process) = &running {
-        object["pid"] = json!(process.pid);
-    } else {
-        object["pid"] = Value::Null;
-    }
-    output.json(object);
-    Ok(())
-}
-
-fn print_state(context: &Context, state: &StateFile) {
-    let output = context.output;
-    output.line(format!(
-        "{} under way",
-        pluralize(state.active_agents, "run")
-    ));
-    for (name, platform) in &state.platforms {
-        let problem = platform.error_message.as_deref();
-        let problem = problem.map_or_else(String::new, |it| format!(": {}", printable(it)));
-        output.line(format!("{name}: {}{problem}", platform.state));
-    }
-}
-
-fn run_stop(context: &Context) -> Result<(), Failure> {
-    let Some(process) = instance::find_running(&context.home)? else {
-        return Err(Failure::new(
-            FailureKind::NotFound,
-            "no gateway of this home is running",
-        ));
+        Some(command) => command,
     };
-    let drain = context.written_settings()?.agent.restart_drain_timeout;
-    stop_gateway(&context.home, &process, drain)?;
-    context.output.note(format!(
-        "The gateway (process {}) has stopped.",
-        process.pid
-    ));
-    context.output.json(json!({"stopped": process.pid}));
-    Ok(())
+    logging::log_to_stderr_if_requested()?;
+    match command {
+        GatewayCommand::Run(_) => Ok(()),
+        GatewayCommand::Status => status::run(context),
+        GatewayCommand::Start => service::start(context),
+        GatewayCommand::Stop => service::stop(context),
+        GatewayCommand::Restart => service::restart(context),
+        GatewayCommand::Install(args) => service::install(context, &args),
+        GatewayCommand::Uninstall => service::uninstall(context),
+        GatewayCommand::Setup(args) => setup::run(context, &args),
+    }
+}
+
+/// Waits until a gateway of this home has started. Returns its process.
+fn wait_until_running(home: &Home) -> Result<u32, Failure> {
+    let deadline = Instant::now() + START_TIMEOUT;
+    loop {
+        let state = instance::read_last_state(home);
+        if let Some(process) = instance::find_running(home)?
+            && state
+                .is_some_and(|state| state.process == process && state.gateway_state.is_started())
+        {
+            return Ok(process.pid);
+        }
+        if Instant::now() >= deadline {
+            return Err(Failure::failed("the gateway has not started in time")
+                .hint("`hermes logs hermes` shows what it did"));
+        }
+        thread::sleep(POLL_INTERVAL);
+    }
 }
 
 /// Tells a gateway to stop and waits until it has.

@@ -164,6 +164,7 @@ fn ask_platforms(context: &Context, questions: Questions) -> Result<(), Failure>
     if !questions.confirm(question, DefaultAnswer::No, NONINTERACTIVE_HINT)? {
         return Ok(());
     }
+    output.note("`hermes gateway setup` explains where each token comes from, checks it, and asks who may write.");
     for platform in without {
         let question = format!("Token of your {platform} bot (it is not shown; empty: none)");
         let token = questions.hidden(&question, NONINTERACTIVE_HINT)?;
@@ -217,7 +218,7 @@ fn report(
         missing.push(MissingPart {
             part: "platforms",
             what: "no messaging platform has a token".into(),
-            fix: "hermes config set TELEGRAM_BOT_TOKEN -",
+            fix: "hermes gateway setup",
             is_needed: false,
         });
     }

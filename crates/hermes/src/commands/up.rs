@@ -30,11 +30,13 @@ mod frame;
 mod hub;
 mod live_table;
 mod own_home;
+mod platforms;
 mod system;
 mod view;
 
 pub(super) use configuration::write_first_config;
 use configuration::{SettingsConsumers, UpConfiguration};
+use platforms::AccountWatch;
 use system::{UpContext, UpSystem};
 use view::UpView;
 
@@ -133,17 +135,11 @@ async fn run_up(
             });
         }
     }
-    let limit = settle_timeout(settings);
-    let settled = async {
-        if args.once {
-            host.wait_until_settled(limit).await;
-        } else {
-            std::future::pending::<()>().await;
-        }
-    };
-    let mut settled = std::pin::pin!(settled);
+    let mut settled = std::pin::pin!(wait_until_settled(args, &host, settings));
     let mut changes = host.subscribe_changes();
     let mut seconds = tokio::time::interval(Duration::from_secs(1));
+    let gateway = system.as_ref().and_then(UpSystem::gateway);
+    let mut accounts = AccountWatch::new(context, gateway, settings);
     if args.once {
         // Most servers settle before anybody could read that they are being connected.
         changes.mark_changed();
@@ -155,6 +151,7 @@ async fn run_up(
             () = pass_burst(&mut changes) => {}
             Some(text) = messages.recv() => view.print_message(&text),
             _ = seconds.tick(), if view.counts_down() => {}
+            lines = accounts.next_change(), if !args.once => view.set_accounts(lines),
             sign = signals.next() => match sign {
                 UpSignal::Resized => view.handle_resize(),
                 UpSignal::Stop => break,
@@ -246,6 +243,15 @@ fn serve_control_requests(
         Err(error) => view.print_message(&format!(
             "warning: `hermes mcp status` and `reload` cannot reach this process: {error}"
         )),
+    }
+}
+
+/// Waits for `--once`; otherwise for ever.
+async fn wait_until_settled(args: &UpArgs, host: &Host, settings: &Settings) {
+    if args.once {
+        host.wait_until_settled(settle_timeout(settings)).await;
+    } else {
+        std::future::pending::<()>().await;
     }
 }
 

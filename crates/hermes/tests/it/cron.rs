@@ -91,6 +91,34 @@ fn jobs_are_listed_with_their_times_in_the_zone_of_the_home() {
 }
 
 #[test]
+fn a_target_that_cannot_be_resolved_is_refused_with_the_reason() {
+    let hermes = filled();
+    let create = |deliver: &str| {
+        let words = ["cron", "create", "every 1h", "Look", "--deliver", deliver];
+        hermes.run(&words)
+    };
+    let refused = create("telegram").exits_with(2);
+    assert!(
+        refused.stderr.contains("`telegram` cannot be delivered to"),
+        "{refused:?}"
+    );
+    assert!(refused.stderr.contains("not configured"), "{refused:?}");
+    let refused = create("all").exits_with(2);
+    assert!(refused.stderr.contains("home channel"), "{refused:?}");
+    let edited = hermes.run(&["cron", "edit", "New year", "--deliver", "nonsense:5"]);
+    let edited = edited.exits_with(2);
+    assert!(edited.stderr.contains("nonsense"), "{edited:?}");
+    hermes.home.write(".env", "TELEGRAM_BOT_TOKEN=1:x\n");
+    let refused = create("telegram").exits_with(2);
+    assert!(refused.stderr.contains("No home channel"), "{refused:?}");
+    let refused = create("telegram:Team").exits_with(2);
+    assert!(refused.stderr.contains("Could not resolve"), "{refused:?}");
+    for deliver in ["telegram:-100123:7", "local", "origin"] {
+        create(deliver).ok();
+    }
+}
+
+#[test]
 fn a_job_has_what_it_was_given() {
     let hermes = filled();
     hermes.home.write("scripts/check.sh", "echo fine\n");

@@ -1,10 +1,14 @@
 //! `hermes gateway`: as a process, with a model that answers by script, over real sockets.
 
+mod accounts;
+mod chats;
 mod cron;
 mod hub;
 mod processes;
 mod questions;
 mod real_servers;
+mod service;
+mod setup;
 
 use std::{
     io::{Read, Write},

@@ -3,6 +3,7 @@
 pub(crate) mod chat_terminal;
 pub(crate) mod control_sequences;
 pub(crate) mod equipment;
+pub(crate) mod json_server;
 pub(crate) mod program;
 pub(crate) mod pty;
 pub(crate) mod screen_terminal;

@@ -18,6 +18,7 @@ mod harness;
 mod hub;
 mod mcp;
 mod model;
+mod pairing;
 mod secret;
 mod send;
 mod sessions;

@@ -77,7 +77,7 @@ fn a_word_that_is_not_a_command_names_the_nearest() {
         assert!(ran.stderr.contains(says), "{ran:?}");
         assert_eq!(ran.stdout, "");
     }
-    let ran = hermes.run(&["pairing", "list", "--json"]);
+    let ran = hermes.run(&["webhook", "list", "--json"]);
     let ran = ran.refused(2, "usage");
     let hint = ran.json()["error"]["hints"][0].to_string();
     assert!(hint.contains("nearest"), "{hint}");
@@ -406,7 +406,7 @@ fn setup_without_a_terminal_says_what_is_needed() {
             .run(&["setup", "platforms", "-y"])
             .ok()
             .stdout
-            .contains("TELEGRAM_BOT_TOKEN")
+            .contains("hermes gateway setup")
     );
     assert_eq!(hermes.config(), before);
 }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap_complete::CompletionCandidate;
-use hermes_config::{Home, ProfileName, Settings};
+use hermes_config::{Home, Platform, ProfileName, Settings};
+use hermes_gateway::{access::pairing::PairingStore, platform::Account};
 use hermes_store::{Access, Store, cron::CronFile, skills::Skills};
 
 use crate::{
@@ -186,6 +187,47 @@ pub(super) fn skills(typed: &str) -> Vec<CompletionCandidate> {
         .into_iter()
         .map(|skill| (skill.name, Some(skill.description)));
     candidates(typed, names)
+}
+
+pub(super) fn bot_accounts(typed: &str) -> Vec<CompletionCandidate> {
+    let Some((_, settings)) = settings() else {
+        return Vec::new();
+    };
+    let labels = Platform::ALL.into_iter().flat_map(|platform| {
+        let accounts = settings.gateway.accounts(platform);
+        let account = |name: &str| Account {
+            platform,
+            name: name.to_owned(),
+        };
+        let labels: Vec<String> = accounts.map(|(name, _)| account(name).label()).collect();
+        labels
+    });
+    candidates(typed, labels.map(|label| (label, None)))
+}
+
+pub(super) fn paired_accounts(typed: &str) -> Vec<CompletionCandidate> {
+    let users = home().map(|home| PairingStore::new(&home).list_approved());
+    let mut accounts: Vec<String> = users
+        .unwrap_or_default()
+        .into_iter()
+        .map(|user| user.account)
+        .collect();
+    accounts.dedup();
+    candidates(typed, accounts.into_iter().map(|account| (account, None)))
+}
+
+pub(super) fn paired_users(typed: &str) -> Vec<CompletionCandidate> {
+    let users = home().map(|home| PairingStore::new(&home).list_approved());
+    let users = users.unwrap_or_default().into_iter();
+    candidates(
+        typed,
+        users.map(|user| {
+            (
+                user.user_id,
+                Some(format!("{} {}", user.account, user.user_name)),
+            )
+        }),
+    )
 }
 
 pub(super) fn tenants(typed: &str) -> Vec<CompletionCandidate> {

@@ -1,6 +1,7 @@
 //! `hermes cron create`, `edit`, `pause`, `resume`, `run` and `remove`: what is said of a job, checked against the home.
 
 use hermes_agent::cron::locate_script;
+use hermes_gateway::delivery_targets::check_delivery;
 use hermes_store::{
     cron::{CronFile, JobChanges, NewJob, Repeat, Schedule},
     skills::Skills,
@@ -16,6 +17,9 @@ use crate::{
 pub(super) fn run(jobs: &CronJobs<'_>, args: &CronEditArgs) -> Result<(), Failure> {
     let given = &args.options;
     check_options(jobs, given)?;
+    let file = jobs.load()?;
+    let origin = file.find(&args.job).ok().and_then(|job| job.get("origin"));
+    check_deliver(jobs, given, origin)?;
     let schedule = args.schedule.as_deref();
     let changes = JobChanges {
         name: given.name.clone(),
@@ -95,6 +99,7 @@ pub(super) fn run_create(jobs: &CronJobs<'_>, args: &CronCreateArgs) -> Result<(
             .hint("say after the schedule what is to be done, or name a skill with `--skill`"));
     }
     check_options(jobs, given)?;
+    check_deliver(jobs, given, None)?;
     let workdir = given.workdir.as_deref().map(resolve_workdir).transpose()?;
     let new = NewJob {
         id: args.id.clone(),
@@ -118,6 +123,21 @@ pub(super) fn run_create(jobs: &CronJobs<'_>, args: &CronCreateArgs) -> Result<(
     jobs.print_schedule_change(&made, &format!("is created: {schedule}, next run {next}"));
     super::status::warn_without_ticker(jobs);
     Ok(())
+}
+
+/// Refuses targets that cannot be resolved.
+fn check_deliver(
+    jobs: &CronJobs<'_>,
+    options: &JobOptions,
+    origin: Option<&Value>,
+) -> Result<(), Failure> {
+    let Some(deliver) = &options.deliver else {
+        return Ok(());
+    };
+    check_delivery(&jobs.context.home, &jobs.settings.gateway, deliver, origin).map_err(|refusal| {
+        Failure::usage(refusal.to_string())
+            .hint("`hermes channels list` shows the chats that are known; `local` keeps the message in the home")
+    })
 }
 
 /// Makes sure that what a job needs is there.

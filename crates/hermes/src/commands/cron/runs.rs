@@ -1,6 +1,6 @@
 //! `hermes cron runs`.
 
-use hermes_store::cron::{CronError, Execution, ExecutionStatus, Executions};
+use hermes_store::cron::{CronError, DeliveryStatus, Execution, ExecutionStatus, Executions};
 use serde_json::{Value, json};
 
 use super::CronJobs;
@@ -29,7 +29,7 @@ pub(super) fn run(jobs: &CronJobs<'_>, args: &CronRunsArgs) -> Result<(), Failur
     if runs.is_empty() {
         output.note("No run is recorded yet.");
     } else {
-        let mut table = Table::new(&["CLAIMED", "JOB", "STATUS", "SOURCE", "ERROR"]);
+        let mut table = Table::new(&["CLAIMED", "JOB", "STATUS", "DELIVERY", "SOURCE", "ERROR"]);
         for run in &runs {
             let job = file.jobs.iter().find(|job| job.id() == run.job_id);
             table.row([
@@ -39,8 +39,9 @@ pub(super) fn run(jobs: &CronJobs<'_>, args: &CronRunsArgs) -> Result<(), Failur
                     Tone::Strong,
                 ),
                 (run.status.as_str().to_owned(), tone(run.status)),
+                (delivery_words(run), delivery_tone(run.delivery_status())),
                 (run.source.clone(), Tone::Plain),
-                (run.error.clone().unwrap_or_default(), Tone::Plain),
+                (run_problem(run), Tone::Plain),
             ]);
         }
         output.table(&table);
@@ -63,6 +64,45 @@ fn tone(status: ExecutionStatus) -> Tone {
     }
 }
 
+/// `delivered (telegram: 17)`; empty if nothing was to be delivered.
+fn delivery_words(run: &Execution) -> String {
+    let status = run.delivery_status();
+    if status == DeliveryStatus::NotNeeded {
+        return String::new();
+    }
+    let ids: Vec<String> = run
+        .deliveries
+        .iter()
+        .filter_map(|delivery| {
+            let id = delivery.message_id.as_ref()?;
+            Some(format!("{}: {id}", delivery.target))
+        })
+        .collect();
+    if ids.is_empty() {
+        return status.as_str().to_owned();
+    }
+    format!("{} ({})", status.as_str(), ids.join(", "))
+}
+
+fn delivery_tone(status: DeliveryStatus) -> Tone {
+    match status {
+        DeliveryStatus::NotNeeded => Tone::Plain,
+        DeliveryStatus::Pending | DeliveryStatus::Partial => Tone::Warning,
+        DeliveryStatus::Delivered => Tone::Good,
+        DeliveryStatus::Failed => Tone::Bad,
+    }
+}
+
+/// Why the run failed, and why its message was not delivered.
+fn run_problem(run: &Execution) -> String {
+    let undelivered = run.deliveries.iter().filter_map(|delivery| {
+        let error = delivery.error.as_ref()?;
+        Some(format!("{}: {error}", delivery.target))
+    });
+    let problems: Vec<String> = run.error.iter().cloned().chain(undelivered).collect();
+    problems.join("; ")
+}
+
 fn run_json(run: &Execution) -> Value {
     json!({
         "id": run.id,
@@ -74,5 +114,7 @@ fn run_json(run: &Execution) -> Value {
         "started_at": run.started_at,
         "finished_at": run.finished_at,
         "error": run.error,
+        "delivery_status": run.delivery_status().as_str(),
+        "deliveries": run.deliveries,
     })
 }

@@ -148,6 +148,7 @@ fn ran_json(run: &FinishedRun) -> Value {
         "text": run.text,
         "error": run.error,
         "delivery_error": run.delivery_error,
+        "deliveries": run.deliveries,
     })
 }
 

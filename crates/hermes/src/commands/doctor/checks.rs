@@ -4,7 +4,7 @@ use hermes_agent::{
     model::{ModelOverrides, ResolveContext, resolve_model},
     tools::terminal::{CommandBounds, CommandSandbox, Confinement},
 };
-use hermes_config::{Home, Platform, SecretStore, Settings, SettingsError};
+use hermes_config::{Home, SecretStore, Settings, SettingsError};
 use hermes_gateway::instance;
 use hermes_store::{Access, Store, StoreError, cron::CronFile};
 
@@ -12,6 +12,7 @@ use super::{super::mcp, HomeCheck};
 use crate::{
     cli::HubArgs,
     commands::{
+        gateway::accounts::configured_labels,
         hub::client::{HubCall, HubClient},
         state::pluralize,
     },
@@ -155,24 +156,6 @@ pub(super) fn commands(settings: &Settings) -> HomeCheck {
         .fix("`hermes config set terminal.sandbox off` lets them run without a sandbox")
 }
 
-pub(super) fn platforms(settings: &Settings) -> HomeCheck {
-    let set: Vec<String> = Platform::ALL
-        .into_iter()
-        .filter(|platform| settings.gateway.platform(*platform).token.is_some())
-        .map(|platform| platform.to_string())
-        .collect();
-    if set.is_empty() {
-        return HomeCheck::ok(
-            "platforms",
-            "none has a token; `hermes setup platforms` asks for one",
-        );
-    }
-    HomeCheck::ok(
-        "platforms",
-        format!("messages can be sent to {}", set.join(", ")),
-    )
-}
-
 pub(super) fn store(context: &Context) -> Result<HomeCheck, Failure> {
     const ID: &str = "store";
     context.block_on(async {
@@ -224,13 +207,16 @@ pub(super) fn gateway(context: &Context, settings: &Settings) -> HomeCheck {
                 .fix("correct or remove `cron/jobs.json`");
         }
     };
-    let waiting = waiting.or_else(|| {
-        let api = settings.gateway.api_server.key.is_some();
-        api.then(|| "the HTTP API".to_owned())
-    });
+    let bots = configured_labels(&settings.gateway);
+    let waiting = waiting
+        .or_else(|| (!bots.is_empty()).then(|| format!("{} (a bot token)", bots.join(", "))))
+        .or_else(|| {
+            let api = settings.gateway.api_server.key.is_some();
+            api.then(|| "the HTTP API".to_owned())
+        });
     match waiting {
         Some(waiting) => HomeCheck::warn(ID, format!("not running, and {waiting} needs it"))
-            .fix("`hermes up` or `hermes gateway run` starts it"),
+            .fix("`hermes gateway start` or `hermes up` starts it; `hermes gateway install` makes it a service"),
         None => HomeCheck::ok(ID, "not running; nothing needs it"),
     }
 }

@@ -10,6 +10,7 @@ use hermes_agent::{
 use hermes_config::Settings;
 use hermes_gateway::{
     gateway::{self, ControlMode, Gateway, GatewayParts},
+    inbound::LiveGateway,
     instance::{self, GatewayState, Instance, InstanceError},
     messenger::HomeMessenger,
     ticker,
@@ -23,7 +24,7 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::stop_gateway;
+use super::{notify::ServiceNotifier, stop_gateway};
 use crate::{
     cli::GatewayRunArgs,
     commands::gateway::api_server::ApiServerPlan,
@@ -47,10 +48,17 @@ pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failur
         1 => logging::log_to_stderr_with_default("info")?,
         _ => logging::log_to_stderr_with_default("debug")?,
     }
+    if args.detached {
+        // The end of the terminal is not the end of the gateway.
+        rustix::process::setsid().map_err(std::io::Error::from)?;
+    }
     let inherited = HubHandover::read()?;
     // It looks before the file is read, so that no edit is missed.
     let watch = ConfigWatch::new(&context.home);
-    let settings = gateway_settings(context, &inherited)?;
+    let settings = gateway_settings(context, &inherited).map_err(|failure| Failure {
+        kind: FailureKind::BadConfiguration,
+        ..failure
+    })?;
     let instance = Arc::new(claim_instance(context, args, &settings)?);
     let work = run_until_stopped(context, args, inherited, settings, watch, &instance);
     let outcome = run_future(RuntimeThreads::Two, SHUTDOWN_GRACE, Box::pin(work));
@@ -127,25 +135,18 @@ async fn run_until_stopped(
     let mut tasks = JoinSet::new();
     serve_control_requests(&mut tasks, &gateway, &stop);
     spawn_ticker(&mut tasks, &gateway, &stop);
-    tasks.spawn({
-        let (gateway, stop) = (gateway.clone(), stop.clone());
-        async move {
-            let following = Box::pin(follow_config(&gateway, watch));
-            let _ = stop.run_until_cancelled(following).await;
-        }
-    });
-    tasks.spawn({
-        let (gateway, stop) = (gateway.clone(), stop.clone());
-        async move {
-            let _ = stop.run_until_cancelled(write_state(&gateway)).await;
-        }
-    });
+    spawn_config_watch(&mut tasks, &gateway, &stop, watch);
+    spawn_state_writer(&mut tasks, &gateway, &stop);
+    let notifier = Arc::new(ServiceNotifier::from_environment());
+    spawn_watchdog(&mut tasks, &notifier, instance, &stop);
     let is_off = matches!(plan, ApiServerPlan::Off);
     tasks.spawn({
         let (gateway, stop, sender) = (gateway.clone(), stop.clone(), sender.clone());
         async move { plan.serve(&gateway, &sender, &stop).await }
     });
+    let live = LiveGateway::start(&gateway).await?;
     log_state_error(instance.mark_started());
+    notifier.ready();
     let note = |text: &str| {
         tracing::info!("{text}");
         if !args.quiet {
@@ -167,10 +168,13 @@ async fn run_until_stopped(
     };
 
     gateway.runs().stop_accepting();
+    notifier.stopping();
     note(&format!("{reason}: stopping."));
     log_state_error(instance.update_state(|file| file.gateway_state = GatewayState::Draining));
     let ending = async {
+        live.stop_receiving().await;
         gateway.drain(drain).await;
+        live.close().await;
         // The API tells its clients how their runs ended; everything else is done.
         stop.cancel();
         while let Some(ended) = tasks.join_next().await {
@@ -308,6 +312,39 @@ impl GatewaySignals {
             _ = self.terminate.recv() => "SIGTERM",
         }
     }
+}
+
+fn spawn_watchdog(
+    tasks: &mut JoinSet<()>,
+    notifier: &Arc<ServiceNotifier>,
+    instance: &Arc<Instance>,
+    stop: &CancellationToken,
+) {
+    let (notifier, instance, stop) = (notifier.clone(), instance.clone(), stop.clone());
+    tasks.spawn(async move {
+        let feeding = notifier.feed_watchdog(&instance);
+        let _ = stop.run_until_cancelled(feeding).await;
+    });
+}
+
+fn spawn_state_writer(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &CancellationToken) {
+    let (gateway, stop) = (gateway.clone(), stop.clone());
+    tasks.spawn(async move {
+        let _ = stop.run_until_cancelled(write_state(&gateway)).await;
+    });
+}
+
+fn spawn_config_watch(
+    tasks: &mut JoinSet<()>,
+    gateway: &Gateway,
+    stop: &CancellationToken,
+    watch: ConfigWatch,
+) {
+    let (gateway, stop) = (gateway.clone(), stop.clone());
+    tasks.spawn(async move {
+        let following = Box::pin(follow_config(&gateway, watch));
+        let _ = stop.run_until_cancelled(following).await;
+    });
 }
 
 fn spawn_ticker(tasks: &mut JoinSet<()>, gateway: &Gateway, stop: &CancellationToken) {

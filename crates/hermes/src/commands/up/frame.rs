@@ -3,7 +3,7 @@
 use hermes_mcp::ServerStatus;
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
-use super::super::{mcp::tone, state};
+use super::super::{gateway::accounts::AccountLine, mcp::tone, state};
 use crate::output::{Output, Tone};
 
 /// Narrower than this, the columns that matter least are left out.
@@ -76,6 +76,30 @@ impl ServerRow {
             ]
             .map(|text| text.replace(char::is_control, " ")),
             tone: tone(Some(server.status)),
+        }
+    }
+}
+
+impl ServerRow {
+    /// A bot account of a messaging platform.
+    pub(super) fn for_account(account: &AccountLine, now: u64) -> Self {
+        let heard = account.last_heard(now);
+        let note = match (&account.problem, heard.as_str()) {
+            (Some(problem), _) => problem.clone(),
+            (None, "") => String::new(),
+            (None, heard) => format!("last heard {heard}"),
+        };
+        Self {
+            cells: [
+                account.label.clone(),
+                "platform".into(),
+                account.state.replace('_', " "),
+                String::new(),
+                String::new(),
+                note,
+            ]
+            .map(|text| text.replace(char::is_control, " ")),
+            tone: account.tone(),
         }
     }
 }

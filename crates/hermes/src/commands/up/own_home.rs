@@ -7,6 +7,7 @@ use hermes_config::{Home, Settings};
 use hermes_gateway::{
     api::{self, AllowedHosts, ApiListener},
     gateway::{ControlMode, Gateway, GatewayParts},
+    inbound::LiveGateway,
     instance::{self, GatewayState, Instance, InstanceError},
     messenger::HomeMessenger,
     ticker,
@@ -54,6 +55,7 @@ pub(super) fn claim_gateway(home: &Home) -> Result<GatewayOwner, Failure> {
 /// The gateway of the home in this process.
 pub(super) struct OwnHome {
     gateway: Gateway,
+    live: LiveGateway,
     tasks: JoinSet<()>,
     stop: CancellationToken,
     drain: Duration,
@@ -126,9 +128,11 @@ impl OwnHome {
                 }
             }
         });
-        set_state(&gateway, GatewayState::Running);
+        let live = LiveGateway::start(&gateway).await?;
+        mark_started(&gateway);
         let home = Self {
             gateway,
+            live,
             tasks,
             stop,
             drain: settings.agent.restart_drain_timeout,
@@ -177,9 +181,11 @@ impl OwnHome {
             let (gateway, stop) = (gateway.clone(), stop.clone());
             async move { plan.serve(&gateway, &message_sender, &stop).await }
         });
-        set_state(&gateway, GatewayState::Running);
+        let live = LiveGateway::start(&gateway).await?;
+        mark_started(&gateway);
         Ok(Self {
             gateway,
+            live,
             tasks,
             stop,
             drain: settings.agent.restart_drain_timeout,
@@ -194,7 +200,10 @@ impl OwnHome {
     /// Lets runs end and closes what it opened. The servers are not its own.
     pub(super) async fn close(mut self) {
         set_state(&self.gateway, GatewayState::Draining);
+        self.gateway.runs().stop_accepting();
+        self.live.stop_receiving().await;
         self.gateway.drain(self.drain).await;
+        self.live.close().await;
         self.stop.cancel();
         while let Some(ended) = self.tasks.join_next().await {
             if ended.is_err() {
@@ -207,6 +216,12 @@ impl OwnHome {
         self.gateway
             .instance()
             .mark_stopped(GatewayState::Stopped, reason);
+    }
+}
+
+fn mark_started(gateway: &Gateway) {
+    if let Err(error) = gateway.instance().mark_started() {
+        tracing::warn!(%error, "failed to write the gateway state");
     }
 }
 

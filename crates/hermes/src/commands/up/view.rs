@@ -5,7 +5,10 @@ use std::{collections::HashMap, path::Path};
 use hermes_mcp::{Host, LinkStatus, ServerStatus};
 
 use super::{
-    super::state::{self, pluralize},
+    super::{
+        gateway::accounts::AccountLine,
+        state::{self, pluralize},
+    },
     frame::{Frame, ServerRow},
     live_table::LiveTable,
 };
@@ -17,6 +20,10 @@ pub(super) struct UpView {
     title: String,
     kind: ViewKind,
     counts_down: bool,
+    /// Bot accounts, beside the servers.
+    accounts: Vec<AccountLine>,
+    /// What was last said of each account, where there is no table.
+    told_accounts: HashMap<String, String>,
 }
 
 enum ViewKind {
@@ -42,6 +49,8 @@ impl UpView {
             output,
             kind,
             counts_down: false,
+            accounts: Vec::new(),
+            told_accounts: HashMap::new(),
         }
     }
 
@@ -49,6 +58,26 @@ impl UpView {
     pub(super) fn show(&mut self, host: &Host) {
         if !matches!(self.kind, ViewKind::Nothing) {
             self.show_servers(host, &host.status());
+        }
+    }
+
+    /// How the bot accounts are. The table shows them with the next frame, lines tell what changed.
+    pub(super) fn set_accounts(&mut self, accounts: Vec<AccountLine>) {
+        self.accounts = accounts;
+        if !matches!(self.kind, ViewKind::Lines(_)) {
+            return;
+        }
+        for account in &self.accounts {
+            // The time it was heard last is not news.
+            let silent = AccountLine {
+                last_ok_at: None,
+                ..account.clone()
+            };
+            let line = silent.summary(0);
+            if self.told_accounts.get(&account.label) != Some(&line) {
+                self.output.line(&line);
+                self.told_accounts.insert(account.label.clone(), line);
+            }
         }
     }
 
@@ -86,6 +115,8 @@ impl UpView {
                         .map(|tool| tool.original_name());
                     ServerRow::new(server, &tools.collect::<Vec<_>>(), now)
                 });
+                let accounts = self.accounts.iter();
+                let rows = rows.chain(accounts.map(|account| ServerRow::for_account(account, now)));
                 let frame = Frame {
                     title: self.title.clone(),
                     rows: rows.collect(),

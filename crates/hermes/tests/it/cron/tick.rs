@@ -59,6 +59,9 @@ fn offered(server: &ModelServer) -> Vec<String> {
         .collect()
 }
 
+/// A platform with a home channel, so that jobs may name it.
+const TELEGRAM: &str = "telegram: {token: '1:x', home_channel: '5'}\n";
+
 #[test]
 fn nothing_due_is_not_work() {
     let hermes = Hermes::new();
@@ -152,7 +155,7 @@ fn without_a_model_the_job_fails_with_the_reason() {
 #[test]
 fn a_script_prepares_the_prompt_or_is_the_message() {
     let server = ModelServer::start(ModelScript::echo());
-    let hermes = home(&server, "");
+    let hermes = home(&server, TELEGRAM);
     hermes.home.write_env("SECRET_TOKEN=abcdefghijklmnop\n");
     hermes
         .home
@@ -225,7 +228,7 @@ fn a_script_prepares_the_prompt_or_is_the_message() {
 fn what_cannot_be_delivered_is_not_a_failure_of_the_job() {
     let script = ModelScript::echo().rule("quiet", ScriptedAnswer::text("Looked.\n[SILENT]"));
     let server = ModelServer::start(script);
-    let hermes = home(&server, "");
+    let hermes = home(&server, TELEGRAM);
     add_due(&hermes, "loud", &["Speak", "--deliver", "local,telegram"]);
     add_due(&hermes, "quiet", &["Be quiet", "--deliver", "telegram"]);
     tick(&hermes).ok();
@@ -237,7 +240,20 @@ fn what_cannot_be_delivered_is_not_a_failure_of_the_job() {
         error.contains("`telegram`") && error.contains("gateway"),
         "{error}"
     );
-    assert_eq!(job(&hermes, "quiet")["last_delivery_error"], Value::Null);
+    assert_eq!(loud["last_delivery_status"], "failed");
+    let quiet = job(&hermes, "quiet");
+    assert_eq!(quiet["last_delivery_error"], Value::Null);
+    assert_eq!(quiet["last_delivery_status"], "none");
+    let runs = hermes.run(&["cron", "runs", "loud", "--json"]).ok().json();
+    let run = &runs["runs"][0];
+    assert_eq!(
+        (&run["status"], &run["delivery_status"]),
+        (&json!("completed"), &json!("failed"))
+    );
+    assert_eq!(run["deliveries"][0]["target"], "telegram");
+    assert_eq!(run["deliveries"][0]["message_id"], Value::Null);
+    let shown = hermes.run(&["cron", "runs", "loud"]).ok();
+    assert!(shown.stdout.contains("DELIVERY"), "{shown:?}");
 }
 
 #[test]

@@ -1,0 +1,97 @@
+//! Tells the service manager how the gateway is: `READY=1`, `WATCHDOG=1`, `STOPPING=1` on the socket that
+//! `NOTIFY_SOCKET` names. Without that variable nothing is sent.
+
+use std::{
+    io,
+    os::unix::net::UnixDatagram,
+    time::{Duration, SystemTime},
+};
+
+use hermes_gateway::instance::Instance;
+
+/// A platform that is deaf for so long does not come back by itself: the gateway is to be started again.
+const MAX_DEAFNESS: Duration = Duration::from_mins(5);
+
+/// The socket of the service manager.
+pub(super) struct ServiceNotifier {
+    socket: Option<(UnixDatagram, String)>,
+    /// How long the service manager waits for a sign of life.
+    watchdog: Option<Duration>,
+}
+
+impl ServiceNotifier {
+    pub(super) fn from_environment() -> Self {
+        let address = std::env::var("NOTIFY_SOCKET").ok();
+        let address = address.filter(|address| address.starts_with(['/', '@']));
+        let socket = address.and_then(|address| match UnixDatagram::unbound() {
+            Ok(socket) => Some((socket, address)),
+            Err(error) => {
+                tracing::warn!(%error, "service manager cannot be notified");
+                None
+            }
+        });
+        let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+        // The variables are inherited; they may be meant for the parent.
+        let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        let watchdog = number("WATCHDOG_USEC").filter(|micros| *micros > 0 && is_ours);
+        Self {
+            socket,
+            watchdog: watchdog.map(Duration::from_micros),
+        }
+    }
+
+    pub(super) fn ready(&self) {
+        self.send(&format!("READY=1\nMAINPID={}", std::process::id()));
+    }
+
+    pub(super) fn stopping(&self) {
+        self.send("STOPPING=1");
+    }
+
+    /// Says that the gateway lives, twice in the time the manager waits, for as long as no platform is deaf. Until it is
+    /// cancelled.
+    pub(super) async fn feed_watchdog(&self, instance: &Instance) {
+        let Some(limit) = self.watchdog else {
+            return std::future::pending().await;
+        };
+        let mut ticks = tokio::time::interval(limit / 2);
+        loop {
+            ticks.tick().await;
+            match instance.longest_deafness(SystemTime::now()) {
+                Some((label, deafness)) if deafness >= MAX_DEAFNESS => {
+                    tracing::error!(platform = %label, seconds = deafness.as_secs(),
+                        "platform deaf for too long; the service manager restarts the gateway");
+                }
+                _ => self.send("WATCHDOG=1"),
+            }
+        }
+    }
+
+    fn send(&self, message: &str) {
+        let Some((socket, address)) = &self.socket else {
+            return;
+        };
+        if let Err(error) = send_to(socket, address, message.as_bytes()) {
+            tracing::warn!(%error, "service manager could not be notified");
+        }
+    }
+}
+
+fn send_to(socket: &UnixDatagram, address: &str, message: &[u8]) -> io::Result<()> {
+    match address.strip_prefix('@') {
+        None => socket.send_to(message, address).map(drop),
+        Some(name) => send_to_abstract(socket, name, message),
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn send_to_abstract(socket: &UnixDatagram, name: &str, message: &[u8]) -> io::Result<()> {
+    use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
+    let address = SocketAddr::from_abstract_name(name)?;
+    socket.send_to_addr(message, &address).map(drop)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn send_to_abstract(_: &UnixDatagram, _: &str, _: &[u8]) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
