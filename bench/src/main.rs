@@ -1,4 +1,4 @@
-//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host|agent|bridge|hub [--json] [--quick]`.
+//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host|agent|bridge|hub|gateway [--json] [--quick]`.
 //!
 //! Machines differ and are busy, so absolute times say little. Every target is a ratio or a difference, and the sides
 //! take turns within one run: in the same process, or in processes that are started in the same way.
@@ -15,6 +15,7 @@ mod echo_http;
 mod endurance;
 mod environment;
 mod filled_store;
+mod gateway;
 mod hub;
 mod parallel;
 mod report;
@@ -29,7 +30,7 @@ use anyhow::{Context, Result, bail};
 use crate::environment::{Effort, Programs};
 use report::Report;
 
-const USAGE: &str = "usage: hermes-bench host|agent|bridge|hub [--json] [--quick]\n       hermes-bench hub PART [--json] [--quick]";
+const USAGE: &str = "usage: hermes-bench host|agent|bridge|hub|gateway [--json] [--quick]\n       hermes-bench hub|gateway PART [--json] [--quick]";
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -52,13 +53,15 @@ fn run() -> Result<ExitCode> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         [
-            subject @ ("host" | "agent" | "bridge" | "hub"),
+            subject @ ("host" | "agent" | "bridge" | "hub" | "gateway"),
             options @ ..,
         ] => {
             let (mut format, mut effort, mut only) = (Format::Table, Effort::Full, None);
             for option in options {
                 match *option {
-                    part if *subject == "hub" && !part.starts_with('-') => only = Some(part),
+                    part if matches!(*subject, "hub" | "gateway") && !part.starts_with('-') => {
+                        only = Some(part);
+                    }
                     "--json" => format = Format::Json,
                     "--quick" => effort = Effort::Quick,
                     other => bail!("unknown option `{other}`\n\n{USAGE}"),
@@ -70,6 +73,7 @@ fn run() -> Result<ExitCode> {
                 "host" => measure_host(&programs, effort, &mut report),
                 "bridge" => bridge::measure(&programs, effort, &mut report),
                 "hub" => hub::measure(&programs, effort, only, &mut report),
+                "gateway" => gateway::measure(&programs, effort, only, &mut report),
                 _ => agent::measure(&programs, effort, &mut report),
             };
             // What was measured before something failed took minutes, too.

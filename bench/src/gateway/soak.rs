@@ -1,0 +1,67 @@
+//! A hundred thousand messages: memory at the end against that after the first ten thousand.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::json;
+
+use super::{
+    gateway_process::GatewayProcess,
+    latency::home_with_stub,
+    stub::{ModelPace, PlatformStub},
+};
+use crate::{
+    environment::{Effort, Programs},
+    report::{Quantity, Report, ReportRow, Target},
+};
+
+const GROWTH: Target = Target::Ratio(1.05);
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Messages in flight, each of another person.
+const WINDOW: u64 = 50;
+/// Each person writes this often before somebody else takes the place.
+const PER_PERSON: u64 = 20;
+
+pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
+    let (all, warm) = match effort {
+        Effort::Full => (100_000_u64, 10_000_u64),
+        Effort::Quick => (2_000, 500),
+    };
+    let pace = ModelPace {
+        pieces: 2,
+        pause: Duration::ZERO,
+    };
+    let stub = PlatformStub::start(pace)?;
+    let port = hermes_testkit::ReservedPort::reserve()?;
+    let home = home_with_stub(&stub, port.number(), &json!({}));
+    let gateway = GatewayProcess::start(programs, home.path(), port.number())?;
+    let (mut after_warm, mut doubled) = (0, 0_u32);
+    for first in (0..all).step_by(usize::try_from(WINDOW)?) {
+        for number in first..first + WINDOW {
+            let generation = first / (WINDOW * PER_PERSON);
+            stub.write(1_000 + generation * WINDOW + number % WINDOW, number);
+        }
+        let is_complete =
+            |stub: &PlatformStub| (first..first + WINDOW).all(|n| stub.times(n).answers > 0);
+        stub.wait_until(TIMEOUT, "a window of answers", is_complete)?;
+        let twice = (first..first + WINDOW).filter(|number| stub.times(*number).answers > 1);
+        doubled += u32::try_from(twice.count())?;
+        stub.forget(first + WINDOW);
+        if first + WINDOW == warm {
+            after_warm = gateway.memory("VmRSS")?;
+        }
+    }
+    report.add(ReportRow::new(
+        format!("memory after {all} messages, against {warm}"),
+        Quantity::Memory(gateway.memory("VmRSS")?),
+        Some(Quantity::Memory(after_warm)),
+        GROWTH,
+    ));
+    report.add(ReportRow::new(
+        "messages answered twice",
+        Quantity::Count(doubled),
+        Some(Quantity::Count(0)),
+        Target::Equal,
+    ));
+    gateway.stop()
+}
