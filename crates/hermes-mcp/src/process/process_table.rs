@@ -187,7 +187,10 @@ pub(super) fn to_pid(pid: u32) -> Option<Pid> {
 
 /// Program names are bytes, so the text may not be Unicode.
 fn read(path: &str) -> Option<String> {
-    let bytes = std::fs::read(path).ok()?;
+    let mut file = std::fs::File::open(path).ok()?;
+    // The kernel does not tell how long it is; mostly this is enough.
+    let mut bytes = Vec::with_capacity(4096);
+    std::io::Read::read_to_end(&mut file, &mut bytes).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 

@@ -31,6 +31,7 @@ pub(super) fn run_event_loop(host: OwnedFd) -> io::Result<()> {
         signals,
         trees: Vec::new(),
         started: 0,
+        has_ended_children: false,
     };
     while serving.host.is_some() || !serving.trees.is_empty() {
         serving.wait_for_event();
@@ -47,6 +48,8 @@ struct GuardLoop {
     trees: Vec<ServerTree>,
     /// How many orders there were so far.
     started: u32,
+    /// Whether a child has ended since the last look at orphans.
+    has_ended_children: bool,
 }
 
 impl GuardLoop {
@@ -84,7 +87,7 @@ impl GuardLoop {
             )
         };
         if children_ended {
-            self.reap();
+            self.check_servers();
         }
         for index in readable {
             self.trees[index].read_host();
@@ -120,53 +123,56 @@ impl GuardLoop {
         }
     }
 
-    /// Takes note of ended servers and reaps all others.
-    fn reap(&mut self) {
+    /// Takes note of ended servers. All that ended since the last look are seen at once, however many signals came.
+    fn check_servers(&mut self) {
         while matches!((&self.signals).read(&mut [0; 64]), Ok(1..)) {}
         for tree in &mut self.trees {
             tree.check_server();
         }
-        for pid in self.other_children() {
-            if matches!(waitpid(Some(pid), WaitOptions::NOHANG), Ok(Some(_))) {
-                for tree in &mut self.trees {
-                    tree.forget(pid);
-                }
-            }
-        }
-        self.kill_foreign_orphans();
+        self.has_ended_children = true;
     }
 
-    /// Takes trees that are to end a step further.
+    /// Reaps what has ended besides servers, and takes trees that are to end a step further. The process table is read
+    /// once for all of them, and not at all while they are only waited for.
     fn advance(&mut self) {
-        if !self.trees.iter().any(ServerTree::is_ending) {
+        let now = Instant::now();
+        let has_ended_children = std::mem::take(&mut self.has_ended_children);
+        if !has_ended_children && !self.trees.iter().any(|tree| tree.is_due(now)) {
             return;
         }
-        // Read after the reaping: whoever ended has left its children to the guard before.
-        let strays = self.orphans();
+        let strays = self.reap_orphans();
+        if has_ended_children {
+            kill_foreign_orphans(&strays);
+        }
         for tree in &mut self.trees {
-            tree.advance(&strays);
+            tree.advance(now, &strays);
         }
         self.trees.retain(|tree| !tree.is_gone());
     }
 
-    /// A server may be a host with a guard of its own. If that one was killed, nobody asks for what it guarded.
-    fn kill_foreign_orphans(&self) {
-        for stray in self.orphans() {
-            if stray
-                .mark
-                .is_some_and(|mark| !mark.same_guard(TreeMark::new(0)))
-            {
-                let _ = kill_process(stray.pid, Signal::KILL);
+    /// Reaps the children that are not servers, and returns those that are left.
+    ///
+    /// The list is read after ended servers were noted, and again if any child was reaped: whoever ended has left its
+    /// children to the guard before, but perhaps after the list was read.
+    fn reap_orphans(&mut self) -> Vec<Orphan> {
+        let mut children = self.other_children();
+        let mut has_reaped = false;
+        for pid in &children {
+            if matches!(waitpid(Some(*pid), WaitOptions::NOHANG), Ok(Some(_))) {
+                has_reaped = true;
+                for tree in &mut self.trees {
+                    tree.forget(*pid);
+                }
             }
         }
-    }
-
-    fn orphans(&self) -> Vec<Orphan> {
+        if has_reaped {
+            children = self.other_children();
+        }
         let with_mark = |pid| Orphan {
             pid,
             mark: TreeMark::read_from(pid),
         };
-        self.other_children().into_iter().map(with_mark).collect()
+        children.into_iter().map(with_mark).collect()
     }
 
     /// The children that are not servers.
@@ -174,5 +180,15 @@ impl GuardLoop {
         let mut children = process_table::own_children();
         children.retain(|pid| self.trees.iter().all(|tree| tree.server() != *pid));
         children
+    }
+}
+
+/// A server may be a host with a guard of its own. If that one was killed, nobody asks for what it guarded.
+fn kill_foreign_orphans(strays: &[Orphan]) {
+    let own = TreeMark::new(0);
+    for stray in strays {
+        if stray.mark.is_some_and(|mark| !mark.same_guard(own)) {
+            let _ = kill_process(stray.pid, Signal::KILL);
+        }
     }
 }

@@ -145,13 +145,24 @@ impl ServerTree {
         }
     }
 
+    /// Whether it can go a step further, or has to look for processes to signal. Not while its server may leave by
+    /// itself.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        match self.phase {
+            TreePhase::Exiting { until } => self.exit.is_some() || now >= until,
+            TreePhase::Terminating { .. } | TreePhase::Killing { .. } => true,
+            TreePhase::Running | TreePhase::Gone => false,
+        }
+    }
+
     /// Goes as far towards the end as can be done without waiting.
-    pub(super) fn advance(&mut self, strays: &[Orphan]) {
-        let now = Instant::now();
+    pub(super) fn advance(&mut self, now: Instant, strays: &[Orphan]) {
+        if !self.is_due(now) {
+            return;
+        }
         let has_ended = self.has_ended(strays);
         loop {
             self.phase = match self.phase {
-                TreePhase::Exiting { until } if self.exit.is_none() && now < until => return,
                 TreePhase::Exiting { .. } if has_ended => TreePhase::Killing { again: now },
                 TreePhase::Exiting { .. } => {
                     let _ = kill_process_group(self.server, Signal::TERM);

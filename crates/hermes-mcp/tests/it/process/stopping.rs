@@ -100,6 +100,31 @@ async fn a_daemon_without_any_environment_ends_with_its_server() {
 }
 
 #[tokio::test]
+async fn servers_that_end_together_leave_no_daemon_even_if_daemons_replace_themselves() {
+    // Each daemon starts the next one and ends, so that children of the guard come and go during the stop.
+    let script = r#"
+        step='if [ "$1" -gt 0 ]; then (setsid sh -c "$0" "$0" $(($1 - 1)) &) else exec sleep 300; fi'
+        (setsid sh -c "$step" "$step" 50 &)
+        exec cat
+    "#;
+    let guard = guard();
+    let mut servers = Vec::new();
+    for number in 0..8 {
+        let marked = MarkedProcess::new(&format!("together_{number}"));
+        let child = guard.spawn(marked.script(script)).await.unwrap();
+        marked.wait_for(2).await;
+        servers.push((marked, child));
+    }
+    let stops = servers.into_iter().map(async |(marked, child)| {
+        drop(child.stdin);
+        child.process.stop().await.unwrap();
+        // As soon as this one is said to be gone, whatever the others do.
+        assert_eq!(marked.pids(), Vec::<u32>::new());
+    });
+    futures::future::join_all(stops).await;
+}
+
+#[tokio::test]
 async fn descendants_end_when_the_server_exits_by_itself() {
     let marked = MarkedProcess::new("leftovers");
     let script = format!("{FAMILY} read line; exit 3");
