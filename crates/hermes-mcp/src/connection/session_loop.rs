@@ -124,12 +124,13 @@ impl Connection {
                 }
             }
         };
+        // First, so that the server ends while the rest is written down.
+        session.ended.cancel();
+        cancel.cancel();
         let catalog = known.catalog.clone();
         if !has_settled && known.manifest.is_some() {
             shared.store_manifest(&session, known).await;
         }
-        session.ended.cancel();
-        cancel.cancel();
         if !has_settled {
             shared.pin_tools(&catalog).await;
         }
