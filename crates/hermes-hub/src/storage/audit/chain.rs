@@ -1,6 +1,6 @@
 //! The hash chain: appending an entry, and verifying a stored one.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sha2::{Digest, Sha256};
 
 use super::NewAuditEntry;
@@ -26,41 +26,46 @@ impl ChainPosition {
         }
     }
 
-    /// Appends an entry and advances to it. Also returns the hashed text, which is what is stored.
+    /// Appends an entry and advances to it.
     pub(crate) fn append(
         &mut self,
         chain: &str,
-        entry: NewAuditEntry,
+        entry: &NewAuditEntry,
         phase: Option<AuditPhase>,
         intent: Option<u64>,
-    ) -> Result<(AuditEntry, String), serde_json::Error> {
+        clock: &mut EntryClock,
+    ) -> Result<AppendedEntry, serde_json::Error> {
+        clock.update();
+        let seq = self.seq + 1;
         let milliseconds = entry.started.elapsed().as_millis();
-        let mut entry = AuditEntry {
-            seq: self.seq + 1,
-            chain: chain.to_owned(),
-            time: Time::now(),
-            actor: entry.actor,
-            via: entry.via,
-            action: entry.action,
-            tenant: entry.tenant,
-            target: entry.target,
-            arg_names: entry.arg_names,
-            content_sha256: entry.content_sha256,
-            size: entry.size,
+        let text = CanonicalEntry {
+            action: &entry.action,
+            actor: &entry.actor,
+            arg_names: &entry.arg_names,
+            chain,
+            content_sha256: entry.content_sha256.as_deref(),
             decision: entry.decision,
-            status: entry.status,
             duration_ms: u64::try_from(milliseconds).unwrap_or(u64::MAX),
-            request_id: entry.request_id,
-            phase,
             intent,
-            prev_hash: hex(&self.hash),
-            hash: String::new(),
-        };
-        let text = canonical_text(&entry)?;
+            phase,
+            prev_hash: HexDigits(&self.hash),
+            request_id: &entry.request_id,
+            seq,
+            size: entry.size,
+            status: entry.status,
+            target: entry.target.as_deref(),
+            tenant: entry.tenant.as_deref(),
+            time: &clock.text,
+            via: entry.via,
+        }
+        .to_text()?;
         self.hash = chain_hash(&self.hash, &text);
-        self.seq = entry.seq;
-        entry.hash = hex(&self.hash);
-        Ok((entry, text))
+        self.seq = seq;
+        Ok(AppendedEntry {
+            seq,
+            time: clock.time,
+            text,
+        })
     }
 
     /// Verifies the next stored entry and advances to it. The error says what is wrong with it.
@@ -100,6 +105,36 @@ pub(crate) fn parse_entry(text: &str, hash: &[u8]) -> Result<AuditEntry, serde_j
     serde_json::from_value(value)
 }
 
+/// An entry at its position in the chain.
+pub(crate) struct AppendedEntry {
+    pub(crate) seq: u64,
+    pub(crate) time: Time,
+    /// What is hashed and stored.
+    pub(crate) text: String,
+}
+
+/// The time of new entries. Its text is kept, because thousands of entries are written each second.
+pub(crate) struct EntryClock {
+    time: Time,
+    text: String,
+}
+
+impl EntryClock {
+    pub(crate) fn now() -> Self {
+        let time = Time::now();
+        Self {
+            time,
+            text: time.to_string(),
+        }
+    }
+
+    fn update(&mut self) {
+        if Time::now() != self.time {
+            *self = Self::now();
+        }
+    }
+}
+
 const TYPICAL_ENTRY_BYTES: usize = 640;
 
 /// The members of an entry in canonical order, without its hash. Declared in order, because every read over MCP makes
@@ -118,41 +153,38 @@ struct CanonicalEntry<'a> {
     intent: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<AuditPhase>,
-    prev_hash: &'a str,
+    prev_hash: HexDigits<'a>,
     request_id: &'a str,
     seq: u64,
     size: Option<u64>,
     status: u16,
     target: Option<&'a str>,
     tenant: Option<&'a str>,
-    time: Time,
+    time: &'a str,
     via: Via,
 }
 
-fn canonical_text(entry: &AuditEntry) -> Result<String, serde_json::Error> {
-    let mut text = Vec::with_capacity(TYPICAL_ENTRY_BYTES);
-    let sorted = CanonicalEntry {
-        action: &entry.action,
-        actor: &entry.actor,
-        arg_names: &entry.arg_names,
-        chain: &entry.chain,
-        content_sha256: entry.content_sha256.as_deref(),
-        decision: entry.decision,
-        duration_ms: entry.duration_ms,
-        intent: entry.intent,
-        phase: entry.phase,
-        prev_hash: &entry.prev_hash,
-        request_id: &entry.request_id,
-        seq: entry.seq,
-        size: entry.size,
-        status: entry.status,
-        target: entry.target.as_deref(),
-        tenant: entry.tenant.as_deref(),
-        time: entry.time,
-        via: entry.via,
-    };
-    serde_json::to_writer(&mut text, &sorted)?;
-    String::from_utf8(text).map_err(serde::ser::Error::custom)
+impl CanonicalEntry<'_> {
+    fn to_text(&self) -> Result<String, serde_json::Error> {
+        let mut text = Vec::with_capacity(TYPICAL_ENTRY_BYTES);
+        serde_json::to_writer(&mut text, self)?;
+        String::from_utf8(text).map_err(serde::ser::Error::custom)
+    }
+}
+
+/// A hash, written as digits without a text of its own.
+struct HexDigits<'a>(&'a [u8; 32]);
+
+impl Serialize for HexDigits<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut digits = [0; 64];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            pair[0] = DIGITS[usize::from(byte >> 4)];
+            pair[1] = DIGITS[usize::from(byte & 0xF)];
+        }
+        serializer.serialize_str(str::from_utf8(&digits).map_err(serde::ser::Error::custom)?)
+    }
 }
 
 fn chain_hash(before: &[u8; 32], text: &str) -> [u8; 32] {
@@ -173,9 +205,22 @@ mod tests {
             .map(|number| {
                 let entry = NewAuditEntry::new("tok_7", Via::Mcp, "write_share_file")
                     .with_target(format!("division1:notes/{number}.md"));
-                link.append("n1", entry, None, None).unwrap()
+                append(&mut link, &entry, None, None)
             })
             .collect()
+    }
+
+    fn append(
+        link: &mut ChainPosition,
+        entry: &NewAuditEntry,
+        phase: Option<AuditPhase>,
+        intent: Option<u64>,
+    ) -> (AuditEntry, String) {
+        let clock = &mut EntryClock::now();
+        let added = link.append("n1", entry, phase, intent, clock).unwrap();
+        let read = parse_entry(&added.text, &link.hash).unwrap();
+        assert_eq!((read.seq, read.time), (added.seq, added.time));
+        (read, added.text)
     }
 
     fn bytes(hash: &str) -> Vec<u8> {
@@ -221,21 +266,42 @@ mod tests {
 
     #[test]
     fn the_text_of_every_kind_of_entry_is_canonical() {
-        let (plain, _) = chain(1).remove(0);
-        let full = AuditEntry {
+        let plain = NewAuditEntry::by_hub("kept");
+        let full = NewAuditEntry {
             tenant: Some("a\u{1f600}\n\"".into()),
+            target: Some("division1:notes".into()),
             arg_names: vec!["path".into(), "\u{e9}".into()],
             content_sha256: Some("ab".into()),
             size: Some(7),
-            phase: Some(AuditPhase::Done),
-            intent: Some(3),
-            ..plain.clone()
+            ..NewAuditEntry::new("tok_7", Via::Mcp, "write_share_file").denied(403)
         };
-        for entry in [plain, full] {
-            let mut value = serde_json::to_value(&entry).unwrap();
+        let mut link = ChainPosition::origin();
+        for (entry, phase, intent) in [(plain, None, None), (full, Some(AuditPhase::Done), Some(3))]
+        {
+            let (read, text) = append(&mut link, &entry, phase, intent);
+            assert_eq!((read.phase, read.intent), (phase, intent));
+            assert_eq!(
+                (read.tenant.as_ref(), read.size),
+                (entry.tenant.as_ref(), entry.size)
+            );
+            let mut value = serde_json::to_value(&read).unwrap();
             value.as_object_mut().unwrap().shift_remove("hash");
-            assert_eq!(canonical_text(&entry).unwrap(), canonical_json(&value));
+            assert_eq!(text, canonical_json(&value));
         }
+    }
+
+    #[test]
+    fn entries_have_the_time_at_which_they_are_appended() {
+        let mut clock = EntryClock::now();
+        let begun = clock.time;
+        while Time::now() == begun {
+            std::hint::spin_loop();
+        }
+        let entry = NewAuditEntry::by_hub("kept");
+        let added = ChainPosition::origin().append("n1", &entry, None, None, &mut clock);
+        let added = added.unwrap();
+        assert!(added.time > begun);
+        assert!(added.text.contains(&format!("\"time\":\"{}\"", added.time)));
     }
 
     #[test]

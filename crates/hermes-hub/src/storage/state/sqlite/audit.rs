@@ -1,9 +1,9 @@
 //! The audit log: one chain per node, each entry added in the transaction of its effect.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use async_trait::async_trait;
-use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{AssertSqlSafe, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
     Affected, SqliteState, WriteTransaction,
@@ -16,7 +16,10 @@ use super::{
 use crate::{
     api_types::{AuditEntry, AuditPhase, Time, ids::hex},
     storage::{
-        audit::{ChainPosition, NewAuditEntry, chain},
+        audit::{
+            ChainPosition, NewAuditEntry,
+            chain::{self, AppendedEntry, EntryClock},
+        },
         state::{
             AUDIT_PORTION, AuditQuery, AuditStore, ChainCheck, ChainHead, Page, Paged, StateError,
         },
@@ -64,8 +67,10 @@ impl SqliteState {
                 .await
                 .map_err(audit_write_error)?,
         };
-        let row = StoredEntry::after(&mut link, &self.node, entry, phase, intent)?;
-        insert_entries(write, vec![row])
+        let clock = &mut EntryClock::now();
+        let added = link.append(&self.node, &entry, phase, intent, clock)?;
+        let row = StoredEntry::new(entry, added, &link);
+        insert_entries(write, &self.node, vec![row])
             .await
             .map_err(audit_write_error)?;
         let seq = link.seq;
@@ -75,53 +80,66 @@ impl SqliteState {
 }
 
 struct StoredEntry {
-    entry: AuditEntry,
-    text: String,
+    entry: NewAuditEntry,
+    added: AppendedEntry,
     hash: [u8; 32],
 }
 
 impl StoredEntry {
-    /// The entry after this position, to which the position advances.
-    fn after(
-        link: &mut ChainPosition,
-        node: &str,
-        entry: NewAuditEntry,
-        phase: Option<AuditPhase>,
-        intent: Option<u64>,
-    ) -> Result<Self, StateError> {
-        let (entry, text) = link.append(node, entry, phase, intent)?;
-        Ok(Self {
+    /// The entry that was just appended.
+    fn new(entry: NewAuditEntry, added: AppendedEntry, link: &ChainPosition) -> Self {
+        Self {
             entry,
-            text,
+            added,
             hash: link.hash,
-        })
+        }
     }
+}
+
+static INSERT_ONE: LazyLock<Arc<str>> = LazyLock::new(|| insert_statement(1).into());
+static INSERT_MANY: LazyLock<Arc<str>> =
+    LazyLock::new(|| insert_statement(MAX_ROWS_PER_INSERT).into());
+
+/// The statement for so many rows.
+fn insert_statement(rows: usize) -> String {
+    let mut sql = String::from(
+        "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash) VALUES ",
+    );
+    for row in 0..rows {
+        sql.push_str(if row == 0 { "" } else { ", " });
+        sql.push_str("(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+    }
+    sql
 }
 
 async fn insert_entries(
     write: &mut SqliteConnection,
+    chain: &str,
     rows: Vec<StoredEntry>,
 ) -> Result<(), StateError> {
     // Only the two common lengths are worth a prepared statement.
-    let lasting = matches!(rows.len(), 1 | MAX_ROWS_PER_INSERT);
-    let [mut chain, mut actor, mut action, mut decision] = <[Arc<str>; 4]>::default();
-    let mut sql = QueryBuilder::<Sqlite>::new(
-        "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash) ",
-    );
-    sql.push_values(rows, |mut values, StoredEntry { entry, text, hash }| {
-        values
-            .push_bind(reuse_text(&mut chain, &entry.chain))
-            .push_bind(to_column(entry.seq))
-            .push_bind(entry.time.millis())
-            .push_bind(entry.tenant)
-            .push_bind(reuse_text(&mut actor, &entry.actor))
-            .push_bind(reuse_text(&mut action, &entry.action))
-            .push_bind(reuse_text(&mut decision, entry.decision.as_str()))
-            .push_bind(entry.request_id)
-            .push_bind(text)
-            .push_bind(Vec::from(hash));
-    });
-    sql.build().persistent(lasting).execute(write).await?;
+    let (sql, lasting) = match rows.len() {
+        1 => (Arc::clone(&INSERT_ONE), true),
+        MAX_ROWS_PER_INSERT => (Arc::clone(&INSERT_MANY), true),
+        other => (insert_statement(other).into(), false),
+    };
+    let [mut actor, mut action, mut decision] = <[Arc<str>; 3]>::default();
+    let chain: Arc<str> = chain.into();
+    let mut query = sqlx::query(AssertSqlSafe(sql));
+    for StoredEntry { entry, added, hash } in rows {
+        query = query
+            .bind(Arc::clone(&chain))
+            .bind(to_column(added.seq))
+            .bind(added.time.millis())
+            .bind(entry.tenant)
+            .bind(reuse_text(&mut actor, &entry.actor))
+            .bind(reuse_text(&mut action, &entry.action))
+            .bind(reuse_text(&mut decision, entry.decision.as_str()))
+            .bind(entry.request_id)
+            .bind(added.text)
+            .bind(Vec::from(hash));
+    }
+    query.persistent(lasting).execute(write).await?;
     Ok(())
 }
 
@@ -182,14 +200,18 @@ impl AuditStore for SqliteState {
                 .await
                 .map_err(audit_write_error)?,
         };
+        let mut clock = EntryClock::now();
         let mut entries = entries.into_iter().peekable();
         // Written in parts, so that requests are answered in between.
         while entries.peek().is_some() {
             let part = entries.by_ref().take(MAX_ROWS_PER_INSERT);
             let rows: Vec<_> = part
-                .map(|entry| StoredEntry::after(&mut link, &self.node, entry, None, None))
+                .map(|entry| {
+                    let added = link.append(&self.node, &entry, None, None, &mut clock)?;
+                    Ok::<_, StateError>(StoredEntry::new(entry, added, &link))
+                })
                 .collect::<Result<_, _>>()?;
-            insert_entries(&mut write, rows)
+            insert_entries(&mut write, &self.node, rows)
                 .await
                 .map_err(audit_write_error)?;
         }
