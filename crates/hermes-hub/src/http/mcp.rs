@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ::http::Method;
+use ::http::{Method, request::Parts};
 use axum::{
     Router,
     body::Body,
@@ -11,11 +11,15 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use hermes_mcp::serve::http::{self, HttpServeOptions};
+use hermes_mcp::serve::{
+    Principal,
+    http::{self, HttpServeOptions},
+};
 use rmcp::ServerHandler;
 
 use crate::{
     Hub, Problem,
+    auth::Caller,
     http::{
         json,
         mcp::session_records::StoredSessions,
@@ -70,7 +74,7 @@ pub(crate) fn mount_handler<S: ServerHandler>(
         session_idle_timeout: std::time::Duration::from_secs(settings.mcp.session_idle_seconds),
         max_sessions: MAX_SESSIONS,
         max_sessions_per_principal: settings.mcp.sessions_per_token,
-        // `check_body` has checked the size against the current limit.
+        // `receive_message` has checked the size against the current limit.
         max_body_bytes: usize::MAX,
         records: Some(Arc::new(StoredSessions::new(
             hub.shared_state(),
@@ -80,7 +84,7 @@ pub(crate) fn mount_handler<S: ServerHandler>(
     let with_calls = |router: Router| match calls {
         CallRouting::Direct => router.layer(middleware::from_fn_with_state(
             hub.clone(),
-            crate::http::mcp::fast_path::handle_call,
+            crate::http::mcp::fast_path::handle_session_call,
         )),
         CallRouting::ByHandler => router,
     };
@@ -91,35 +95,62 @@ pub(crate) fn mount_handler<S: ServerHandler>(
             hub.clone(),
             sessions,
         ));
-    router.layer(middleware::from_fn_with_state(hub.clone(), check_body))
+    router.layer(middleware::from_fn_with_state(
+        (hub.clone(), calls),
+        receive_message,
+    ))
 }
 
 #[derive(Debug, Clone)]
 struct CheckedBody(Bytes);
 
-/// Refuses bodies that are not strict JSON, and batches.
-async fn check_body(State(hub): State<Hub>, request: Request, next: Next) -> Response {
-    if request.method() != Method::POST {
-        return next.run(request).await;
-    }
-    let id = RequestId::from_request(&request);
+/// Answers plain calls of the stateless era. Of everything else, it refuses bodies that are not strict JSON, and batches.
+async fn receive_message(
+    State((hub, calls)): State<(Hub, CallRouting)>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (mut parts, body) = request.into_parts();
-    let checked = async {
-        let bytes = arguments::read_body(body, hub.settings().limits.body_bytes).await?;
-        match json::check_strict(&bytes)? {
-            json::JsonKind::Object => Ok(bytes),
-            json::JsonKind::List => Err(Problem::invalid(
-                "batches are not part of the protocol; send one message at a time",
-            )),
-            json::JsonKind::Scalar => Err(Problem::invalid("a message is a JSON object")),
-        }
-    };
-    match checked.await {
+    if parts.method != Method::POST {
+        insert_owner(&mut parts);
+        return next.run(Request::from_parts(parts, body)).await;
+    }
+    let limit = hub.settings().limits.body_bytes;
+    let received = arguments::read_body(body, limit).await;
+    if calls == CallRouting::Direct
+        && let Ok(bytes) = &received
+        && let Some(response) = fast_path::answer_stateless_call(&hub, &parts, bytes).await
+    {
+        return response;
+    }
+    match received.and_then(check_message) {
         Ok(bytes) => {
+            insert_owner(&mut parts);
             parts.extensions.insert(CheckedBody(bytes.clone()));
             next.run(Request::from_parts(parts, Body::from(bytes)))
                 .await
         }
-        Err(problem) => problem_response(&problem, &id),
+        Err(problem) => {
+            let id = parts.extensions.get().cloned();
+            problem_response(&problem, &id.unwrap_or_else(RequestId::random))
+        }
+    }
+}
+
+fn check_message(bytes: Bytes) -> Result<Bytes, Problem> {
+    match json::check_strict(&bytes)? {
+        json::JsonKind::Object => Ok(bytes),
+        json::JsonKind::List => Err(Problem::invalid(
+            "batches are not part of the protocol; send one message at a time",
+        )),
+        json::JsonKind::Scalar => Err(Problem::invalid("a message is a JSON object")),
+    }
+}
+
+/// Says whose sessions a request may use: those of its token.
+fn insert_owner(parts: &mut Parts) {
+    if let Some(caller) = parts.extensions.get::<Caller>() {
+        let owner = Principal::new(caller.principal.token.as_str());
+        parts.extensions.insert(owner);
     }
 }

@@ -10,7 +10,6 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use hermes_config::random::random_digits;
-use hermes_mcp::serve;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use percent_encoding::percent_decode_str;
 
@@ -219,11 +218,6 @@ async fn check_request(
             }
         })?;
     let Identity { principal, key } = caller;
-    if is_mcp {
-        request
-            .extensions_mut()
-            .insert(serve::Principal::new(principal.token.as_str()));
-    }
     request.extensions_mut().insert(Caller {
         principal,
         key: Some(key),

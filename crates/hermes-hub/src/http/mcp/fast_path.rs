@@ -13,13 +13,17 @@ use axum::{
 };
 use hermes_mcp::{Era, serve::http::InOpenSession};
 use rmcp::model::{ClientCapabilities, ProtocolVersion, RequestId};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde_json::{Map, Value, value::RawValue};
 
 use super::{CheckedBody, connection, tools};
 use crate::{
     Hub, Problem,
-    http::{mcp::tools::ResultDocument, rest},
+    http::{
+        json::{self, deserialize_strict_object},
+        mcp::tools::ToolResult,
+        rest,
+    },
 };
 
 const METHOD: &str = "tools/call";
@@ -46,7 +50,7 @@ struct CallMessage<'a> {
 struct CallParams<'a> {
     #[serde(borrow)]
     name: Cow<'a, str>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "deserialize_strict_object::<2, _>")]
     arguments: Map<String, Value>,
     #[serde(rename = "_meta", default, borrow)]
     meta: CallMeta<'a>,
@@ -58,8 +62,8 @@ struct CallParams<'a> {
 struct CallMeta<'a> {
     #[serde(rename = "io.modelcontextprotocol/protocolVersion", default)]
     version: Option<&'a str>,
-    #[serde(rename = "io.modelcontextprotocol/clientCapabilities", default)]
-    capabilities: Option<ClientCapabilities>,
+    #[serde(rename = "io.modelcontextprotocol/clientCapabilities", default, borrow)]
+    capabilities: Option<&'a RawValue>,
     #[serde(rename = "io.modelcontextprotocol/clientInfo", default, borrow)]
     _client: Option<CallClient<'a>>,
     #[serde(rename = "hermes.hub/idempotencyKey", default)]
@@ -77,26 +81,38 @@ struct CallClient<'a> {
     _title: Option<Cow<'a, str>>,
 }
 
-#[derive(Serialize)]
-struct CallResponse<'a> {
-    jsonrpc: &'static str,
-    id: RequestId,
-    result: ResultDocument<'a>,
+/// How deep a client's capabilities are nested in a message.
+const CAPABILITIES_DEPTH: usize = 3;
+
+/// Answers a plain call of the stateless era, whose body need not be checked before: it is read once, and strictly.
+/// Host, origin and token have been checked.
+pub(super) async fn answer_stateless_call(
+    hub: &Hub,
+    parts: &Parts,
+    body: &[u8],
+) -> Option<Response> {
+    let era = detect_era(parts).filter(|era| *era == Era::Stateless)?;
+    answer_call(hub, parts, era, body).await
 }
 
-/// Answers plain calls, and passes everything else on. Host, origin, token and session have been checked.
-pub(super) async fn handle_call(State(hub): State<Hub>, request: Request, next: Next) -> Response {
+/// Answers plain calls in sessions, and passes everything else on. Host, origin, token and session have been checked.
+pub(super) async fn handle_session_call(
+    State(hub): State<Hub>,
+    request: Request,
+    next: Next,
+) -> Response {
     let (parts, body) = request.into_parts();
-    match answer_call(&hub, &parts).await {
-        Some(response) => response,
-        None => next.run(Request::from_parts(parts, body)).await,
+    if let Some(era @ Era::Legacy) = detect_era(&parts)
+        && let Some(CheckedBody(body)) = parts.extensions.get()
+        && let Some(response) = answer_call(&hub, &parts, era, body).await
+    {
+        return response;
     }
+    next.run(Request::from_parts(parts, body)).await
 }
 
-async fn answer_call(hub: &Hub, parts: &Parts) -> Option<Response> {
-    let era = detect_era(parts)?;
+async fn answer_call(hub: &Hub, parts: &Parts, era: Era, body: &[u8]) -> Option<Response> {
     let headers = &parts.headers;
-    let CheckedBody(body) = parts.extensions.get()?;
     let CallMessage {
         jsonrpc,
         id,
@@ -112,6 +128,7 @@ async fn answer_call(hub: &Hub, parts: &Parts) -> Option<Response> {
         }
         Era::Legacy => params.meta.version.is_none(),
     };
+    let is_right = is_right && params.meta.capabilities.is_none_or(are_capabilities);
     if !is_right || jsonrpc != "2.0" || method != METHOD {
         return None;
     }
@@ -119,14 +136,8 @@ async fn answer_call(hub: &Hub, parts: &Parts) -> Option<Response> {
     let key = params.meta.idempotency_key;
     let answer =
         connection::call_operation(hub, operation, params.arguments, key, &parts.extensions).await;
-    let mut body = Vec::with_capacity(answer.size());
-    let sent = CallResponse {
-        jsonrpc: "2.0",
-        id,
-        result: answer.to_document(era),
-    };
-    Some(match serde_json::to_writer(&mut body, &sent) {
-        Ok(()) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
+    Some(match render_response(&id, &answer, era) {
+        Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
         // The call has been executed, so it must not be passed on to rmcp.
         Err(error) => {
             let id = parts.extensions.get().cloned();
@@ -134,6 +145,28 @@ async fn answer_call(hub: &Hub, parts: &Parts) -> Option<Response> {
             rest::problem_response(&Problem::internal(&error), &id)
         }
     })
+}
+
+/// Whether this is what the protocol takes for capabilities. Most clients have none.
+fn are_capabilities(sent: &RawValue) -> bool {
+    let text = sent.get();
+    text == "{}"
+        || (json::check_strict_at(text.as_bytes(), CAPABILITIES_DEPTH).is_ok()
+            && serde_json::from_str::<ClientCapabilities>(text).is_ok())
+}
+
+fn render_response(
+    id: &RequestId,
+    answer: &ToolResult,
+    era: Era,
+) -> Result<Vec<u8>, serde_json::Error> {
+    let mut body = Vec::with_capacity(answer.size());
+    body.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    serde_json::to_writer(&mut body, id)?;
+    body.extend_from_slice(br#","result":"#);
+    answer.write_document(era, &mut body)?;
+    body.push(b'}');
+    Ok(body)
 }
 
 /// The era of a plain request; `None` if its headers ask for anything else.

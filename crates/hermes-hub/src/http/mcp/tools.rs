@@ -4,7 +4,6 @@ use std::sync::{Arc, LazyLock};
 
 use hermes_mcp::Era;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Tool, ToolAnnotations};
-use serde::Serialize;
 use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::{
@@ -166,49 +165,111 @@ impl ToolResult {
         result
     }
 
-    /// As the JSON that is sent.
-    pub(super) fn to_document(&self, era: Era) -> ResultDocument<'_> {
-        ResultDocument {
-            result_type: (era == Era::Stateless).then_some("complete"),
-            content: [TextBlock {
-                kind: "text",
-                text: self.text(),
-            }],
-            structured_content: match &self.body {
-                ToolResultBody::Document(document) => Some(document),
-                ToolResultBody::Empty => serde_json::from_str(EMPTY_RESULT).ok(),
-                ToolResultBody::Problem(_) => None,
-            },
-            is_error: self.is_error(),
-            meta: self
-                .is_untrusted
-                .then_some(ResultMeta { is_untrusted: true }),
+    /// Writes the JSON that is sent, in one pass over the result: once as text, once as it is.
+    pub(super) fn write_document(
+        &self,
+        era: Era,
+        out: &mut Vec<u8>,
+    ) -> Result<(), serde_json::Error> {
+        out.extend_from_slice(match era {
+            Era::Stateless => br#"{"resultType":"complete","content":[{"type":"text","text":"#,
+            Era::Legacy => br#"{"content":[{"type":"text","text":"#,
+        });
+        write_json_string(self.text(), out)?;
+        out.extend_from_slice(b"}]");
+        if !self.is_error() {
+            out.extend_from_slice(br#","structuredContent":"#);
+            out.extend_from_slice(self.text().as_bytes());
         }
+        out.extend_from_slice(if self.is_error() {
+            br#","isError":true"#
+        } else {
+            br#","isError":false"#
+        });
+        if self.is_untrusted {
+            out.extend_from_slice(b",\"_meta\":{\"");
+            out.extend_from_slice(UNTRUSTED_KEY.as_bytes());
+            out.extend_from_slice(b"\":true}");
+        }
+        out.push(b'}');
+        Ok(())
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct ResultDocument<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result_type: Option<&'static str>,
-    content: [TextBlock<'a>; 1],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    structured_content: Option<&'a RawValue>,
-    is_error: bool,
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<ResultMeta>,
+/// Writes a text as a JSON string. Documents consist of quotes to a tenth, so that copying what is between them is slower
+/// than this.
+fn write_json_string(text: &str, out: &mut Vec<u8>) -> Result<(), serde_json::Error> {
+    let start = out.len();
+    out.resize(start + 2 * text.len() + 2, b'"');
+    let room = &mut out[start..];
+    let mut end = 1;
+    let mut has_control = false;
+    for byte in text.bytes() {
+        has_control |= byte < b' ';
+        room[end] = b'\\';
+        end += usize::from(byte == b'"' || byte == b'\\');
+        room[end] = byte;
+        end += 1;
+    }
+    room[end] = b'"';
+    out.truncate(start + end + 1);
+    if has_control {
+        // Rare, and more to know about.
+        out.truncate(start);
+        serde_json::to_writer(out, text)?;
+    }
+    Ok(())
 }
 
-#[derive(Serialize)]
-struct TextBlock<'a> {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    text: &'a str,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[derive(Serialize)]
-struct ResultMeta {
-    #[serde(rename = "hermes.hub/untrusted")]
-    is_untrusted: bool,
+    #[test]
+    fn a_text_is_written_as_serde_json_writes_it() {
+        for text in [
+            "",
+            "a",
+            "\"",
+            "\\",
+            "{\"a\": \"\\n\"}",
+            "\n\t\u{0}\u{1f}\u{7f}",
+            "äöü\u{1f600}\u{2028}",
+        ] {
+            let mut out = b"before".to_vec();
+            write_json_string(text, &mut out).unwrap();
+            let expected = format!("before{}", serde_json::to_string(text).unwrap());
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn a_result_is_sent_as_the_protocol_library_would_send_it() {
+        let document = |text: &str| {
+            let raw = RawValue::from_string(text.to_owned()).unwrap();
+            ToolResultBody::Document(raw.into())
+        };
+        for body in [
+            document(r#"{"a":["\"",{}],"b":"ä\n"}"#),
+            ToolResultBody::Empty,
+            ToolResultBody::Problem(r#"{"code":"not_found"}"#.into()),
+        ] {
+            let is_error = matches!(body, ToolResultBody::Problem(_));
+            let result = ToolResult {
+                body,
+                is_untrusted: !is_error,
+            };
+            let mut out = Vec::new();
+            result.write_document(Era::Legacy, &mut out).unwrap();
+            let sent: Value = serde_json::from_slice(&out).unwrap();
+            let mut expected = serde_json::to_value(result.to_result()).unwrap();
+            // The stateless era alone has it.
+            expected.as_object_mut().unwrap().shift_remove("resultType");
+            assert_eq!(sent, expected);
+            out.clear();
+            result.write_document(Era::Stateless, &mut out).unwrap();
+            let sent: Value = serde_json::from_slice(&out).unwrap();
+            assert_eq!(sent["resultType"], "complete");
+        }
+    }
 }

@@ -117,3 +117,37 @@ async fn what_headers_and_body_do_not_agree_on_is_refused_by_the_short_way_too()
     let right = site.client.execute(call()).await.unwrap();
     assert_eq!(right.status(), 200);
 }
+
+#[tokio::test]
+async fn a_call_that_is_not_strict_json_is_refused_by_the_short_way_too() {
+    let site = TestHub::new().await.with_examples().await;
+    let params = json!({"name": "get_tenant", "arguments": {"tenant_id": "tenant_123"}});
+    let call = || {
+        let era = McpEra::Stateless;
+        let request =
+            mcp_client::mcp_request(&site, &site.admin, &era, "tools/call", params.clone());
+        request.build().unwrap()
+    };
+    let tenant = r#""tenant_id":"tenant_123""#;
+    let capabilities = r#"clientCapabilities":{}"#;
+    let deep = format!("{}1{}", "[".repeat(62), "]".repeat(62));
+    for (part, replacement) in [
+        (tenant, format!("{tenant},{tenant}")),
+        (tenant, format!("{tenant},\"x\":{deep}")),
+        (
+            capabilities,
+            r#"clientCapabilities":{"roots":{},"roots":{}}"#.to_owned(),
+        ),
+        (r#""id":"#, r#""id":1,"id":"#.to_owned()),
+    ] {
+        let mut request = call();
+        let body = request.body().and_then(|body| body.as_bytes()).unwrap();
+        let body = std::str::from_utf8(body).unwrap().to_owned();
+        assert!(body.contains(part), "{part} in {body}");
+        *request.body_mut() = Some(body.replacen(part, &replacement, 1).into());
+        let status = site.client.execute(request).await.unwrap().status();
+        assert_eq!(status, 400, "{part}");
+    }
+    let right = site.client.execute(call()).await.unwrap();
+    assert_eq!(right.status(), 200);
+}
