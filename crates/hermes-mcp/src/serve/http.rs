@@ -97,7 +97,9 @@ pub fn mount<S: ServerHandler>(
     let make_handler = Box::new(move || BoxedHandler::new(make_handler()));
     let (library, sessions) = mount_boxed(make_handler, options, stop);
     let open = OpenSessions(Arc::clone(&sessions));
-    let router = within(Router::new().route(&path, library)).layer(middleware::from_fn_with_state(
+    // Without `with_state` the route and all its layers would be put together again for every request.
+    let route = Router::new().route(&path, library).with_state(());
+    let router = within(route).layer(middleware::from_fn_with_state(
         sessions,
         sessions::check_session,
     ));
