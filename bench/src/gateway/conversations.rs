@@ -22,7 +22,7 @@ use crate::{
 /// 150 MB in KiB.
 const MORE_MEMORY: Target = Target::Below(Quantity::Memory(146_484));
 const HEALTH: Target = Target::Below(Quantity::Time(Duration::from_millis(5)));
-const TIMEOUT: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_mins(2);
 const HEALTH_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {

@@ -91,7 +91,7 @@ fn account_block(accounts: impl Iterator<Item = Value>) -> Value {
 
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let time = match effort {
-        Effort::Full => Duration::from_secs(60),
+        Effort::Full => Duration::from_mins(1),
         Effort::Quick => Duration::from_secs(3),
     };
     let platforms = IdlePlatforms::start();

@@ -16,7 +16,7 @@ use crate::{
 };
 
 const GROWTH: Target = Target::Ratio(1.05);
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// Messages in flight, each of another person.
 const WINDOW: u64 = 50;
 /// Each person writes this often before somebody else takes the place.

@@ -1,6 +1,6 @@
 //! The slash commands of chats: which there are, how they are typed, what they do, and what is said.
 //!
-//! [`parse_command`] reads a message, [`execute`] does what it says through a [`ChatCommandContext`], which the gateway
+//! [`parse_command`] reads a message, [`execute()`] does what it says through a [`ChatCommandContext`], which the gateway
 //! implements, and returns the [`CommandReply`] for the chat.
 
 mod approvals;

@@ -46,11 +46,11 @@ pub struct RawUpdate {
 pub trait UpdateIntake: Send + Sync {
     /// Stores updates and the position behind them in one transaction. Updates that are known are skipped. After an error
     /// nothing is stored, and nothing may be acknowledged.
-    fn store<'a>(
-        &'a self,
+    fn store(
+        &self,
         updates: Vec<RawUpdate>,
         cursor: Option<Value>,
-    ) -> BoxFuture<'a, Result<(), IntakeError>>;
+    ) -> BoxFuture<'_, Result<(), IntakeError>>;
 
     /// The position that was stored last.
     fn cursor(&self) -> BoxFuture<'_, Result<Option<Value>, IntakeError>>;

@@ -53,11 +53,11 @@ impl MemoryIntake {
 }
 
 impl UpdateIntake for MemoryIntake {
-    fn store<'a>(
-        &'a self,
+    fn store(
+        &self,
         updates: Vec<RawUpdate>,
         cursor: Option<Value>,
-    ) -> BoxFuture<'a, Result<(), IntakeError>> {
+    ) -> BoxFuture<'_, Result<(), IntakeError>> {
         Box::pin(async move {
             let mut state = self.state.lock().unwrap();
             state.calls += 1;

@@ -128,10 +128,11 @@ async fn answer_and_wait(
         Ok(Some(SubmitOutcome::NotWaiting)) => return Ok(RespondOutcome::AlreadyResolved),
         Ok(Some(SubmitOutcome::NotPermanent)) => return Ok(RespondOutcome::NotPermanent),
         Ok(Some(SubmitOutcome::Refused)) => return Ok(RespondOutcome::Refused),
-        Ok(None) => return Ok(RespondOutcome::NotAcknowledged),
+        // The owner may have got another answer and gone.
+        Ok(None) => return read_end(runtime, id).await,
         Err(error) => {
             tracing::warn!(%error, "approval socket is not reachable");
-            return Ok(RespondOutcome::NotAcknowledged);
+            return read_end(runtime, id).await;
         }
     }
     let deadline = Instant::now() + ACKNOWLEDGE_TIMEOUT;
@@ -159,6 +160,17 @@ async fn read_resolution(
         }
         // Cancelled or expired meanwhile.
         Some(_) => Some(RespondOutcome::AlreadyResolved),
+    })
+}
+
+/// What became of a request whose owner cannot be reached.
+async fn read_end(runtime: &RuntimeStore, id: &str) -> Result<RespondOutcome, StoreError> {
+    let approval = runtime.approval(id).await?;
+    let is_resolved = approval.is_some_and(|approval| approval.state == ApprovalState::Resolved);
+    Ok(if is_resolved {
+        RespondOutcome::AlreadyResolved
+    } else {
+        RespondOutcome::NotAcknowledged
     })
 }
 

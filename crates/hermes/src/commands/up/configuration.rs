@@ -112,7 +112,7 @@ impl UpConfiguration {
             let (this, users) = (this.clone(), users.clone());
             async move { Box::pin(this.apply_edits(&users, settings, watch, &message_sender)).await }
         });
-        tasks.spawn(async move { this.ensure_demo_server(&users).await });
+        tasks.spawn(async move { Box::pin(this.ensure_demo_server(&users)).await });
     }
 
     /// Reads everything again and lets all who work with it take it up.

@@ -10,7 +10,7 @@ use crate::harness::{
 
 const TOKEN: &str = "123456789:AAsecretsecretsecret";
 
-fn telegram(me: Value) -> JsonServer {
+fn telegram(me: &Value) -> JsonServer {
     let mut bot = json!({"id": 123_456_789, "is_bot": true, "username": "my_bot", "can_read_all_group_messages": true});
     bot.as_object_mut()
         .unwrap()
@@ -53,7 +53,7 @@ fn with_base_url(platform: &str, server: &JsonServer) -> Hermes {
 
 #[test]
 fn a_script_sets_up_telegram_and_comments_stay() {
-    let server = telegram(json!({}));
+    let server = telegram(&json!({}));
     let hermes = with_base_url("telegram", &server);
     std::fs::write(hermes.home.path().join(".env"), "# mine\nOTHER=1\n").unwrap();
     let arguments = [
@@ -114,7 +114,7 @@ fn a_script_sets_up_telegram_and_comments_stay() {
 
 #[test]
 fn a_wrong_token_is_not_written_and_the_fix_is_named() {
-    let server = telegram(json!({}));
+    let server = telegram(&json!({}));
     let hermes = with_base_url("telegram", &server);
     let arguments = ["--platform", "telegram", "--token-stdin"];
     let refused = set_up(&hermes, &arguments, "1:wrong\n").exits_with(1);
@@ -217,7 +217,7 @@ fn slack_has_a_manifest_needs_two_tokens_and_names_missing_scopes() {
 
 #[test]
 fn a_person_is_led_through_it() {
-    let server = telegram(json!({"can_read_all_group_messages": false}));
+    let server = telegram(&json!({"can_read_all_group_messages": false}));
     let hermes = with_base_url("telegram", &server);
     let mut terminal = Terminal::start(hermes.command(&["gateway", "setup"]));
     terminal
@@ -243,7 +243,7 @@ fn a_person_is_led_through_it() {
 
 #[test]
 fn the_doctor_asks_platforms_only_when_told_to() {
-    let server = telegram(json!({"can_read_all_group_messages": false}));
+    let server = telegram(&json!({"can_read_all_group_messages": false}));
     let hermes = with_base_url("telegram", &server);
     std::fs::write(
         hermes.home.path().join(".env"),

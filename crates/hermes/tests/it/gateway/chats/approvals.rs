@@ -22,10 +22,8 @@ fn with_command(more: &str) -> ChatHome {
 impl ChatHome {
     /// The message of a request, as it is now.
     fn request(&self) -> Option<hermes_testkit::platform::TelegramMessage> {
-        let messages = self.telegram.messages(ADA).into_iter();
-        messages
-            .filter(|message| message.text.contains("rm -r"))
-            .last()
+        let mut messages = self.telegram.messages(ADA).into_iter();
+        messages.rfind(|message| message.text.contains("rm -r"))
     }
 
     fn wait_for_request(&self) -> hermes_testkit::platform::TelegramMessage {
