@@ -24,6 +24,7 @@ pub use self::{
     home_channel::write_home_channel,
     parse::{CommandRequest, TypedCommand, parse_button, parse_command, request_for},
     table::{ChatCommand, CommandEffect, CommandName, command_specs, find_command, is_stale},
+    texts::{describe_tokens, servers_by_state},
 };
 
 #[cfg(test)]

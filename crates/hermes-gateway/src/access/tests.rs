@@ -172,7 +172,7 @@ fn a_role_lets_its_holders_in() {
         Allowed(AccessGrant::Role)
     );
     assert_eq!(decide(&roles, Discord, &with_role("13")), Refused);
-    // An empty list is no role at all.
+    // An empty list grants no role.
     let none = settings("", &[]);
     assert_eq!(decide(&none, Discord, &with_role("12")), Refused);
 }

@@ -44,7 +44,7 @@ pub(super) fn status(facts: &StatusFacts) -> String {
         Some(model) => format!("model: {} ({})", model.model, model.provider),
         None => "model: none yet; it is searched with the first message".to_owned(),
     });
-    lines.push(format!("tokens: {}", tokens(&facts.usage)));
+    lines.push(format!("tokens: {}", describe_tokens(&facts.usage)));
     let mut turn = vec![if facts.is_busy { "running" } else { "idle" }.to_owned()];
     if facts.queued > 0 {
         turn.push(format!("{} queued", facts.queued));
@@ -62,7 +62,8 @@ pub(super) fn status(facts: &StatusFacts) -> String {
     lines.join("\n")
 }
 
-fn tokens(usage: &SessionUsage) -> String {
+/// `120 in (100 of them cached), 7 out`.
+pub fn describe_tokens(usage: &SessionUsage) -> String {
     let cached = match usage.cache_read_tokens {
         0 => String::new(),
         cached => format!(" ({cached} of them cached)"),
@@ -73,8 +74,8 @@ fn tokens(usage: &SessionUsage) -> String {
     )
 }
 
-/// `2 ready (14 tools), 1 parked (files)`.
-pub(super) fn servers_by_state(servers: &[ServerStatus]) -> String {
+/// `2 ready (14 tools), 1 parked (files)`: names where something is to be done.
+pub fn servers_by_state(servers: &[ServerStatus]) -> String {
     if servers.is_empty() {
         return "none".to_owned();
     }
@@ -178,7 +179,7 @@ fn usage_line(usage: &SessionUsage) -> String {
         (None, Some(cost)) if cost > 0.0 => format!(", about ${cost:.4}"),
         _ => String::new(),
     };
-    format!("{calls}, {}{cost}", tokens(usage))
+    format!("{calls}, {}{cost}", describe_tokens(usage))
 }
 
 pub(super) fn whoami(caller: &CommandCaller) -> String {

@@ -4,11 +4,22 @@ mod discord;
 mod slack;
 mod telegram;
 
-use std::sync::Mutex;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
-use hermes_gateway::platform::{IntakeError, RawUpdate, UpdateIntake};
+use hermes_gateway::platform::{
+    ConnectionState, FatalError, InboundEvent, InboundKind, InboundMessage, IntakeError,
+    PlatformClient, PlatformHealth, RawUpdate, UpdateIntake,
+};
+use hermes_testkit::eventually;
 use serde_json::Value;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+const LIMIT: Duration = Duration::from_secs(30);
 
 /// An intake in memory, which skips what it knows.
 #[derive(Default)]
@@ -80,5 +91,94 @@ impl UpdateIntake for MemoryIntake {
 
     fn cursor(&self) -> BoxFuture<'_, Result<Option<Value>, IntakeError>> {
         Box::pin(async { Ok(self.last_cursor()) })
+    }
+}
+
+/// A client that receives until it is dropped.
+struct ReceivingClient<C> {
+    client: Arc<C>,
+    intake: Arc<MemoryIntake>,
+    health: Arc<PlatformHealth>,
+    stop: CancellationToken,
+    task: JoinSet<Result<(), FatalError>>,
+}
+
+impl<C: PlatformClient> ReceivingClient<C> {
+    fn start(client: C) -> Self {
+        Self::start_with(client, Arc::default())
+    }
+
+    fn start_with(client: C, intake: Arc<MemoryIntake>) -> Self {
+        let client = Arc::new(client);
+        let health = Arc::new(PlatformHealth::new(Duration::from_secs(30)));
+        let stop = CancellationToken::new();
+        let mut task = JoinSet::new();
+        let (own, stored, state, stopped) = (
+            Arc::clone(&client),
+            Arc::clone(&intake),
+            Arc::clone(&health),
+            stop.clone(),
+        );
+        task.spawn(async move { own.receive(&*stored, &state, stopped).await });
+        Self {
+            client,
+            intake,
+            health,
+            stop,
+            task,
+        }
+    }
+
+    async fn wait_connected(&self) {
+        let is_connected = || self.health.state() == ConnectionState::Connected;
+        assert!(
+            eventually(LIMIT, is_connected).await,
+            "{:?}",
+            self.health.state()
+        );
+    }
+
+    /// Waits until so many updates are stored.
+    async fn wait_updates(&self, count: usize) {
+        assert!(
+            eventually(LIMIT, || self.intake.updates().len() >= count).await,
+            "{:?} {:?}",
+            self.health.state(),
+            self.intake.updates()
+        );
+    }
+
+    fn events(&self) -> Vec<InboundEvent> {
+        let updates = self.intake.updates();
+        let decoded = updates
+            .iter()
+            .filter_map(|update| self.client.decode(&update.payload));
+        decoded.collect()
+    }
+
+    fn messages(&self) -> Vec<InboundMessage> {
+        let events = self.events().into_iter();
+        let messages = events.filter_map(|event| match event.kind {
+            InboundKind::Message(message) => Some(*message),
+            _ => None,
+        });
+        messages.collect()
+    }
+
+    fn texts(&self) -> Vec<String> {
+        let messages = self.messages().into_iter();
+        messages.map(|message| message.text).collect()
+    }
+
+    /// Stops it.
+    async fn end(mut self) -> Result<(), FatalError> {
+        self.stop.cancel();
+        self.task.join_next().await.unwrap().unwrap()
+    }
+
+    /// Waits until it gives up by itself.
+    async fn failure(&mut self) -> FatalError {
+        let ended = tokio::time::timeout(LIMIT, self.task.join_next()).await;
+        ended.unwrap().unwrap().unwrap().unwrap_err()
     }
 }

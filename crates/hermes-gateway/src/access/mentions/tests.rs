@@ -184,7 +184,7 @@ fn a_thread_in_which_the_bot_has_spoken_is_addressed_unless_mentions_are_strict(
     assert_eq!(strict.judge(&event, spoken), Ignored);
     let strict_here = rules(Slack, "slack: {chats: {C1: {strict_mention: true}}}");
     assert_eq!(strict_here.judge(&event, spoken), Ignored);
-    // The channel itself is no thread, and neither is a topic of Telegram.
+    // The channel itself is not a thread, and neither is a topic of Telegram.
     let channel = saying(ChatAddress::new("C1", ChatKind::Group), "hi");
     assert_eq!(lenient.judge(&channel, spoken), Ignored);
     let telegram = rules(Telegram, "");

@@ -198,7 +198,7 @@ async fn take_update(State(state): State<Arc<WebhookState>>, request: Request) -
 /// Stores an update; whether Telegram may forget it.
 async fn store_delivery(intake: &dyn UpdateIntake, health: &PlatformHealth, body: &[u8]) -> bool {
     let parsed = serde_json::from_slice(body).ok();
-    // What is no update would be sent again for ever.
+    // What is not an update would be sent again for ever.
     let Some(update) = parsed.and_then(read_update) else {
         return true;
     };

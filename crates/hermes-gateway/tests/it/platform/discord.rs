@@ -9,17 +9,14 @@ use std::{sync::Arc, time::Duration};
 use hermes_config::{Platform, PlatformSettings, Secret};
 use hermes_gateway::platform::{
     Account, ChatAddress, ChatKind, ConnectionState, FatalError, InboundEvent, InboundKind,
-    InboundMessage, PlatformClient, PlatformHealth,
+    InboundMessage,
     discord::{DiscordClient, DiscordTiming},
 };
-use hermes_testkit::{eventually, platform::DiscordServer};
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
+use hermes_testkit::platform::DiscordServer;
 
-use super::MemoryIntake;
+use super::{LIMIT, MemoryIntake, ReceivingClient};
 
 const TOKEN: &str = "OTAwMA.G1.very-secret";
-const LIMIT: Duration = Duration::from_secs(30);
 
 /// A guild with a channel and somebody in it.
 struct DiscordPlace {
@@ -76,73 +73,18 @@ fn client_with(settings: &PlatformSettings) -> DiscordClient {
     DiscordClient::with_timing(account, settings, timing).unwrap()
 }
 
-/// A client that receives until it is dropped.
-struct DiscordReceiver {
-    client: Arc<DiscordClient>,
-    intake: Arc<MemoryIntake>,
-    health: Arc<PlatformHealth>,
-    stop: CancellationToken,
-    task: JoinSet<Result<(), FatalError>>,
-}
+type DiscordReceiver = ReceivingClient<DiscordClient>;
 
 impl DiscordReceiver {
-    fn start(client: DiscordClient, intake: Arc<MemoryIntake>) -> Self {
-        let client = Arc::new(client);
-        let health = Arc::new(PlatformHealth::new(Duration::from_secs(30)));
-        let stop = CancellationToken::new();
-        let mut task = JoinSet::new();
-        let (own, stored, state, stopped) = (
-            Arc::clone(&client),
-            Arc::clone(&intake),
-            Arc::clone(&health),
-            stop.clone(),
-        );
-        task.spawn(async move { own.receive(&*stored, &state, stopped).await });
-        Self {
-            client,
-            intake,
-            health,
-            stop,
-            task,
-        }
-    }
-
     /// Starts one and waits until it is connected.
     async fn connect(place: &DiscordPlace) -> Self {
         Self::connect_with(place, Arc::default()).await
     }
 
     async fn connect_with(place: &DiscordPlace, intake: Arc<MemoryIntake>) -> Self {
-        let receiver = Self::start(place.client(), intake);
+        let receiver = Self::start_with(place.client(), intake);
         receiver.wait_connected().await;
         receiver
-    }
-
-    async fn wait_connected(&self) {
-        let is_connected = || self.health.state() == ConnectionState::Connected;
-        assert!(
-            eventually(LIMIT, is_connected).await,
-            "{:?}",
-            self.health.state()
-        );
-    }
-
-    /// Waits until so many updates are stored.
-    async fn wait_updates(&self, count: usize) {
-        assert!(
-            eventually(LIMIT, || self.intake.updates().len() >= count).await,
-            "{:?} {:?}",
-            self.health.state(),
-            self.intake.updates()
-        );
-    }
-
-    fn events(&self) -> Vec<InboundEvent> {
-        let updates = self.intake.updates();
-        let decoded = updates
-            .iter()
-            .filter_map(|update| self.client.decode(&update.payload));
-        decoded.collect()
     }
 
     /// The only event.
@@ -153,28 +95,17 @@ impl DiscordReceiver {
         events.remove(0)
     }
 
-    /// The texts of what was received.
-    fn texts(&self) -> Vec<String> {
-        let events = self.events();
-        events
-            .iter()
-            .map(|event| message_of(event).text.clone())
-            .collect()
-    }
-
     /// Ends as a gateway does that is stopped.
-    async fn finish(mut self) -> Arc<MemoryIntake> {
-        self.stop.cancel();
-        let ended = self.task.join_next().await.unwrap().unwrap();
-        assert_eq!(ended, Ok(()));
-        assert_eq!(self.health.state(), ConnectionState::Stopped);
-        self.intake
+    async fn finish(self) -> Arc<MemoryIntake> {
+        let (intake, health) = (self.intake.clone(), self.health.clone());
+        assert_eq!(self.end().await, Ok(()));
+        assert_eq!(health.state(), ConnectionState::Stopped);
+        intake
     }
 
     /// How it ended by itself.
     async fn fatal(mut self) -> FatalError {
-        let ended = tokio::time::timeout(LIMIT, self.task.join_next()).await;
-        let error = ended.unwrap().unwrap().unwrap().unwrap_err();
+        let error = self.failure().await;
         let (code, message) = (error.code, error.message.clone());
         assert_eq!(
             self.health.state(),

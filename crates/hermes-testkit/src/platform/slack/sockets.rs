@@ -7,30 +7,28 @@ use std::{
 };
 
 use axum::{
-    body::Body,
     extract::Request,
-    http::{HeaderMap, StatusCode, header},
+    http::StatusCode,
     response::{IntoResponse, Response},
 };
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use futures::{SinkExt as _, StreamExt as _};
-use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::{
     sync::mpsc,
     time::{Instant, sleep_until},
 };
-use tokio_websockets::{CloseCode, Message, ServerBuilder, WebSocketStream};
+use tokio_websockets::{CloseCode, Message};
 
 use super::workspace::{SLACK_APP, SlackWorkspaceState};
-use crate::platform::server::PlatformState;
+use crate::platform::{
+    server::PlatformState,
+    websocket::{self, PlatformSocket},
+};
 
 /// How often Slack asks whether a client is there.
 const PING_INTERVAL: Duration = Duration::from_secs(5);
 /// An event is sent again so often.
 const MAX_RETRIES: u64 = 3;
-/// What a WebSocket's key is hashed with.
-const ACCEPT_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
 /// The open sockets of the app, and what became of envelopes.
 #[derive(Default)]
@@ -129,12 +127,9 @@ pub(super) fn open_connection(server: &PlatformState) -> Value {
 /// Answers the opening handshake of a WebSocket.
 pub(in crate::platform) fn accept_socket(
     server: &Arc<PlatformState>,
-    mut request: Request,
+    request: Request,
 ) -> Response {
-    let Some(accept) = accept_value(request.headers()) else {
-        return StatusCode::BAD_REQUEST.into_response();
-    };
-    let query = request.uri().query().unwrap_or_default().to_owned();
+    let query = request.uri().query().unwrap_or_default();
     let ticket = query
         .split('&')
         .find_map(|pair| pair.strip_prefix("ticket="))
@@ -143,31 +138,10 @@ pub(in crate::platform) fn accept_socket(
     if !server.slack.lock().sockets.tickets.remove(ticket) {
         return StatusCode::FORBIDDEN.into_response();
     }
-    let upgrade = hyper::upgrade::on(&mut request);
     let shared = Arc::clone(server);
-    // It ends with the runtime of the server at the latest.
-    server.slack.tasks.spawn(async move {
-        if let Ok(upgraded) = upgrade.await {
-            let socket = ServerBuilder::new().serve(TokioIo::new(upgraded));
-            serve_socket(&shared, socket).await;
-        }
-    });
-    let response = Response::builder()
-        .status(StatusCode::SWITCHING_PROTOCOLS)
-        .header(header::CONNECTION, "Upgrade")
-        .header(header::UPGRADE, "websocket")
-        .header(header::SEC_WEBSOCKET_ACCEPT, accept)
-        .body(Body::empty());
-    response.unwrap_or_else(|_| StatusCode::INTERNAL_SERVER_ERROR.into_response())
-}
-
-fn accept_value(headers: &HeaderMap) -> Option<String> {
-    let key = headers.get(header::SEC_WEBSOCKET_KEY)?.to_str().ok()?;
-    let hashed = aws_lc_rs::digest::digest(
-        &aws_lc_rs::digest::SHA1_FOR_LEGACY_USE_ONLY,
-        format!("{key}{ACCEPT_SUFFIX}").as_bytes(),
-    );
-    Some(STANDARD.encode(hashed.as_ref()))
+    websocket::accept(request, move |socket| async move {
+        serve_socket(&shared, socket).await;
+    })
 }
 
 /// An envelope that is not acknowledged yet.
@@ -176,9 +150,7 @@ struct PendingSlackEnvelope {
     deadline: Instant,
 }
 
-type SlackServerSocket = WebSocketStream<TokioIo<hyper::upgrade::Upgraded>>;
-
-async fn serve_socket(server: &PlatformState, mut socket: SlackServerSocket) {
+async fn serve_socket(server: &PlatformState, mut socket: PlatformSocket) {
     let (sender, mut commands) = mpsc::unbounded_channel();
     let (id, hello) = {
         let mut state = server.slack.lock();
@@ -212,7 +184,7 @@ async fn serve_socket(server: &PlatformState, mut socket: SlackServerSocket) {
 
 async fn converse(
     server: &PlatformState,
-    socket: &mut SlackServerSocket,
+    socket: &mut PlatformSocket,
     commands: &mut mpsc::UnboundedReceiver<SlackSocketCommand>,
     pending: &mut BTreeMap<String, PendingSlackEnvelope>,
 ) {
@@ -276,7 +248,7 @@ async fn converse(
     }
 }
 
-async fn send(socket: &mut SlackServerSocket, message: &Value) -> bool {
+async fn send(socket: &mut PlatformSocket, message: &Value) -> bool {
     socket
         .send(Message::text(message.to_string()))
         .await

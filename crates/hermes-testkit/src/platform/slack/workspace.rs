@@ -7,7 +7,6 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tokio_util::task::TaskTracker;
 
 use super::sockets::SlackSocketTable;
 use crate::script::lock;
@@ -51,8 +50,6 @@ const ACK_TIMEOUT: Duration = Duration::from_secs(3);
 /// A workspace, shared by all requests and sockets.
 pub(in crate::platform) struct SlackWorkspace {
     state: Mutex<SlackWorkspaceState>,
-    /// One for each socket.
-    pub(super) tasks: TaskTracker,
 }
 
 pub(super) struct SlackWorkspaceState {
@@ -104,7 +101,6 @@ impl SlackWorkspace {
             }),
         );
         Self {
-            tasks: TaskTracker::new(),
             state: Mutex::new(SlackWorkspaceState {
                 app_token: String::new(),
                 is_clock_fixed: true,

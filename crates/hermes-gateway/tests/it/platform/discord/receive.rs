@@ -164,7 +164,7 @@ async fn a_wrong_token_is_fatal() {
     let place = DiscordPlace::new();
     let mut settings = place.settings();
     settings.token = Some(hermes_config::Secret::new("wrong.very-secret".to_owned()));
-    let receiver = DiscordReceiver::start(client_with(&settings), Arc::default());
+    let receiver = DiscordReceiver::start_with(client_with(&settings), Arc::default());
     let error = receiver.fatal().await;
     assert_eq!(error.code, "bad_token");
     assert!(error.message.contains("DISCORD_BOT_TOKEN"), "{error}");
@@ -182,7 +182,7 @@ async fn a_token_that_is_revoked_later_is_fatal_too() {
 async fn a_missing_intent_is_named_with_its_switch() {
     let place = DiscordPlace::new();
     place.server.allow_message_content(false);
-    let receiver = DiscordReceiver::start(place.client(), Arc::default());
+    let receiver = DiscordReceiver::start_with(place.client(), Arc::default());
     let error = receiver.fatal().await;
     assert_eq!(error.code, "missing_intent");
     for part in [
@@ -215,7 +215,7 @@ async fn an_endpoint_that_swallows_buttons_is_warned_about() {
 async fn no_session_is_begun_when_too_many_were() {
     let place = DiscordPlace::new();
     place.server.set_identifies_left(100);
-    let receiver = DiscordReceiver::start(place.client(), Arc::default());
+    let receiver = DiscordReceiver::start_with(place.client(), Arc::default());
     let is_limited = || {
         matches!(
             receiver.health.state(),
@@ -234,7 +234,7 @@ async fn no_session_is_begun_when_too_many_were() {
     let today = today.unwrap().as_secs() / 86_400;
     let cursor = json!({"identify_day": today, "identifies": 900});
     let intake = Arc::new(MemoryIntake::with_cursor(cursor));
-    let receiver = DiscordReceiver::start(place.client(), intake);
+    let receiver = DiscordReceiver::start_with(place.client(), intake);
     let is_limited = || {
         matches!(
             receiver.health.state(),
@@ -309,7 +309,7 @@ async fn the_socket_goes_through_the_proxy_too() {
     settings.base_url = "http://discord.invalid".into();
     settings.allow_http = true;
     settings.proxy = Some(place.server.base_url());
-    let receiver = DiscordReceiver::start(client_with(&settings), Arc::default());
+    let receiver = DiscordReceiver::start_with(client_with(&settings), Arc::default());
     receiver.wait_connected().await;
     place.say("one");
     receiver.wait_updates(1).await;

@@ -194,7 +194,7 @@ async fn a_pressed_button_says_who_pressed_what_and_where() {
     server.press_button(ADA, GENERAL, &posted.message_id, "Open");
     server.press_button(ADA, GENERAL, &posted.message_id, "Once");
     receiver.wait_updates(3).await;
-    // An address that was opened is no answer.
+    // An address that was opened is not an answer.
     let events = receiver.events();
     assert_eq!(events.len(), 2);
     let InboundKind::ButtonPress(press) = &events[1].kind else {

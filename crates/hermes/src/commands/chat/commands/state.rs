@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use hermes_agent::{approval::ApprovalSettings, conversation::Conversation};
 use hermes_config::ConfigFile;
-use hermes_mcp::{Host, LinkStatus, ServerStatus};
+use hermes_gateway::chat_commands::{self, describe_tokens};
+use hermes_mcp::{Host, ServerStatus};
 use hermes_store::{ModelUsage, SessionUsage};
 use serde_json::{Value, json};
 
@@ -73,39 +74,12 @@ pub(in crate::commands::chat) fn model_line(conversation: &Conversation) -> Stri
     }
 }
 
-fn describe_tokens(usage: &SessionUsage) -> String {
-    let cached = match usage.cache_read_tokens {
-        0 => String::new(),
-        cached => format!(" ({cached} of them cached)"),
-    };
-    format!(
-        "{} in{cached}, {} out",
-        usage.input_tokens, usage.output_tokens
-    )
-}
-
-/// `2 ready (14 tools), 1 parked (files)`: names where something is to be done.
+/// The servers, or how to add one.
 pub(in crate::commands::chat) fn by_state(servers: &[ServerStatus]) -> String {
     if servers.is_empty() {
         return "none; `hermes mcp add` adds one".to_owned();
     }
-    let mut states: Vec<LinkStatus> = Vec::new();
-    for server in servers {
-        if !states.contains(&server.status) {
-            states.push(server.status);
-        }
-    }
-    let part = |state: &LinkStatus| {
-        let these: Vec<&ServerStatus> = servers.iter().filter(|one| one.status == *state).collect();
-        let detail = if *state == LinkStatus::Ready {
-            pluralize(these.iter().map(|one| one.tools).sum(), "tool")
-        } else {
-            let names: Vec<&str> = these.iter().map(|one| one.name.as_str()).collect();
-            names.join(", ")
-        };
-        format!("{} {state} ({detail})", these.len())
-    };
-    states.iter().map(part).collect::<Vec<_>>().join(", ")
+    chat_commands::servers_by_state(servers)
 }
 
 pub(super) async fn usage(chat: &ChatContext<'_>) -> Result<CommandOutcome, Failure> {
@@ -331,6 +305,7 @@ fn write_model(chat: &ChatContext<'_>, wish: &ModelSwitch) -> Result<(), Failure
 #[cfg(test)]
 mod tests {
     use hermes_config::ServerName;
+    use hermes_mcp::LinkStatus;
 
     use super::*;
 
