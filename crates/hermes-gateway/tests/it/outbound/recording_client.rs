@@ -19,7 +19,6 @@ use hermes_gateway::{
 };
 use hermes_store::mirror::Channel;
 use serde_json::Value;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{ManualClock, account};
@@ -61,7 +60,7 @@ struct ClientState {
     /// Everything fails while there is one.
     outage: Option<PostError>,
     /// Posts to these chats hang.
-    held: HashMap<String, Arc<Notify>>,
+    held: HashMap<String, CancellationToken>,
     /// The messages as people see them.
     messages: BTreeMap<u32, (String, OutboundMessage)>,
     last_id: u32,
@@ -135,13 +134,13 @@ impl RecordingClient {
 
     /// Posts to the chat hang until they are released.
     pub(super) fn hold(&self, chat: &str) {
-        let notify = Arc::new(Notify::new());
-        self.state.lock().held.insert(chat.to_owned(), notify);
+        let release = CancellationToken::new();
+        self.state.lock().held.insert(chat.to_owned(), release);
     }
 
     pub(super) fn release_all(&self) {
         for (_, held) in self.state.lock().held.drain() {
-            held.notify_waiters();
+            held.cancel();
         }
     }
 
@@ -215,7 +214,7 @@ impl PlatformClient for RecordingClient {
             self.record(chat, CallKind::Post(message.clone()));
             let held = self.state.lock().held.get(&chat.id).cloned();
             if let Some(held) = held {
-                held.notified().await;
+                held.cancelled().await;
             }
             self.next_fault()?;
             Ok(add_message(&self.state, &chat.id, message))
