@@ -83,9 +83,10 @@ schemathesis=(
   schemathesis==4.32.5
 )
 
-# The agent in Python whose homes this program takes over, with what its own bridge needs.
+# The agent in Python whose homes this program takes over, with what its own bridge needs, and its gateway on Telegram.
 python_hermes=(
   "hermes-agent[mcp]==0.19.0"
+  "python-telegram-bot[webhooks]==22.6"
 )
 
 # The official conformance suite needs Node 22, which it gets from npm.

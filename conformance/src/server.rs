@@ -13,7 +13,7 @@ use axum::{
 };
 use hermes_config::Secret;
 use hermes_hub::{Hub, OpenedHub, settings::Settings, tenants::runtime::mock::MockRuntime};
-use hermes_mcp::serve::{
+use hermes_serve::{
     Principal,
     http::{self, HttpServeOptions},
 };

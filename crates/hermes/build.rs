@@ -10,8 +10,14 @@ fn main() {
     }
     // Addresses to be mended at start take a twentieth of the room, and no page of theirs stays in memory.
     println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
-    if target("CARGO_CFG_TARGET_ARCH") == "x86_64" && is_published() && is_linked_by_default() {
+    if target("CARGO_CFG_TARGET_ARCH") != "x86_64" || !is_linked_by_default() {
+        return;
+    }
+    if is_published() {
         order_functions();
+    } else {
+        // Code that handles failures is not between the code that runs.
+        println!("cargo:rustc-link-arg-bins=-Wl,-z,keep-text-section-prefix");
     }
 }
 

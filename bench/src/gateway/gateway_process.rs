@@ -20,8 +20,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 pub(super) struct GatewayProcess {
     child: Child,
-    /// The port of its HTTP API.
-    api: u16,
+    /// The port of its HTTP API, if it is ours.
+    api: Option<u16>,
 }
 
 impl GatewayProcess {
@@ -35,25 +35,55 @@ impl GatewayProcess {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
-        let mut gateway = Self { child, api };
+        let mut gateway = Self {
+            child,
+            api: Some(api),
+        };
+        gateway.wait_until("its API replies", |gateway| gateway.health().is_ok())?;
+        Ok(gateway)
+    }
+
+    /// Starts the gateway in Python, of a virtual environment, and waits until it asks for updates.
+    pub(super) fn start_python(
+        environment: &Path,
+        home: &Path,
+        is_polled: impl Fn() -> bool,
+    ) -> Result<Self> {
+        let child = Command::new(environment.join("bin/hermes"))
+            .args(["gateway", "run", "-q"])
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("HERMES_HOME", home)
+            .env("HOME", home)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let mut gateway = Self { child, api: None };
+        gateway.wait_until("it asks for updates", |_| is_polled())?;
+        Ok(gateway)
+    }
+
+    fn wait_until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) -> Result<()> {
         let deadline = Instant::now() + TIMEOUT;
-        while gateway.health().is_err() {
-            if let Some(status) = gateway.child.try_wait()? {
+        while !holds(self) {
+            if let Some(status) = self.child.try_wait()? {
                 bail!("the gateway ended: {status}");
             }
             ensure!(
                 Instant::now() < deadline,
-                "the gateway's API does not reply"
+                "the gateway did not start: timed out before {what}"
             );
             thread::sleep(POLL_INTERVAL);
         }
-        Ok(gateway)
+        Ok(())
     }
 
     /// Asks for its health; how long that takes.
     pub(super) fn health(&self) -> Result<Duration> {
         let began = Instant::now();
-        let mut stream = TcpStream::connect(("127.0.0.1", self.api))?;
+        let api = self.api.context("this gateway has no API")?;
+        let mut stream = TcpStream::connect(("127.0.0.1", api))?;
         stream.set_read_timeout(Some(TIMEOUT))?;
         stream
             .write_all(b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nconnection: close\r\n\r\n")?;

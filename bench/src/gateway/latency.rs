@@ -22,6 +22,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Sessions in which messages take turns.
 const USERS: u64 = 20;
 
+/// The key of the gateway's API.
+pub(super) const API_KEY: &str = "0123456789abcdef0123";
+
 /// A home whose Telegram and whose model are the stub.
 pub(super) fn home_with_stub(stub: &PlatformStub, api: u16, more: &Value) -> TemporaryHome {
     let origin = format!("http://127.0.0.1:{}", stub.port);
@@ -36,7 +39,9 @@ pub(super) fn home_with_stub(stub: &PlatformStub, api: u16, more: &Value) -> Tem
         config.extend(more.clone());
     }
     let home = TemporaryHome::with_config(&config.to_string());
-    home.write_env("API_SERVER_KEY=0123456789abcdef0123\nTELEGRAM_ALLOW_ALL_USERS=true\n");
+    home.write_env(&format!(
+        "API_SERVER_KEY={API_KEY}\nTELEGRAM_ALLOW_ALL_USERS=true\n"
+    ));
     home
 }
 

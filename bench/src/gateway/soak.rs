@@ -1,14 +1,14 @@
 //! A hundred thousand messages: memory at the end against that after the first ten thousand.
 
-use std::time::Duration;
+use std::{fs, path::Path, time::Duration};
 
 use anyhow::Result;
 use serde_json::json;
 
 use super::{
     gateway_process::GatewayProcess,
-    latency::home_with_stub,
-    stub::{ModelPace, PlatformStub},
+    latency::{API_KEY, home_with_stub},
+    stub::{ModelPace, PlatformStub, TOKEN},
 };
 use crate::{
     environment::{Effort, Programs},
@@ -21,6 +21,9 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 const WINDOW: u64 = 50;
 /// Each person writes this often before somebody else takes the place.
 const PER_PERSON: u64 = 20;
+/// Groups of people that take turns. All of them have written when the first ten thousand messages are answered: what is
+/// known of a chat stays, and is no growth.
+const GROUPS: u64 = 10;
 
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     let (all, warm) = match effort {
@@ -38,8 +41,8 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     let (mut after_warm, mut doubled) = (0, 0_u32);
     for first in (0..all).step_by(usize::try_from(WINDOW)?) {
         for number in first..first + WINDOW {
-            let generation = first / (WINDOW * PER_PERSON);
-            stub.write(1_000 + generation * WINDOW + number % WINDOW, number);
+            let group = first / (WINDOW * PER_PERSON) % GROUPS;
+            stub.write(1_000 + group * WINDOW + number % WINDOW, number);
         }
         let is_complete =
             |stub: &PlatformStub| (first..first + WINDOW).all(|n| stub.times(n).answers > 0);
@@ -63,5 +66,28 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
         Some(Quantity::Count(0)),
         Target::Equal,
     ));
-    gateway.stop()
+    gateway.stop()?;
+    report.add(ReportRow::new(
+        "log files with a token",
+        Quantity::Count(count_leaks(&home.path().join("logs"))?),
+        Some(Quantity::Count(0)),
+        Target::Equal,
+    ));
+    Ok(())
+}
+
+/// The files below a directory that contain the token of the bot or the key of the API.
+fn count_leaks(directory: &Path) -> Result<u32> {
+    let mut leaks = 0;
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            leaks += count_leaks(&path)?;
+            continue;
+        }
+        let text = fs::read(&path)?;
+        let has = |secret: &str| memchr::memmem::find(&text, secret.as_bytes()).is_some();
+        leaks += u32::from(has(TOKEN) || has(API_KEY));
+    }
+    Ok(leaks)
 }

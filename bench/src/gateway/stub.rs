@@ -5,7 +5,10 @@
 use std::{
     collections::{HashMap, VecDeque},
     net::TcpListener as StdTcpListener,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -15,6 +18,7 @@ use axum::{
     Json, Router,
     body::{Body, Bytes},
     extract::{Path, State},
+    http::{HeaderMap, StatusCode, header::CONTENT_TYPE},
     response::{IntoResponse, Response},
     routing::post,
 };
@@ -23,6 +27,11 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 pub(super) const TOKEN: &str = "1234567:bench-bot";
+
+/// What people write, before the number.
+const QUESTION: &str = "What is it? #";
+/// What the model ends with, before the number.
+const ENDING: &str = "done #";
 
 /// How long a poll waits for updates.
 const POLL: Duration = Duration::from_secs(20);
@@ -53,6 +62,8 @@ struct StubState {
     pace: ModelPace,
     updates: Mutex<UpdateQueue>,
     came: Notify,
+    /// How often updates were asked for.
+    polls: AtomicU64,
     times: Mutex<HashMap<u64, MessageTimes>>,
 }
 
@@ -81,6 +92,7 @@ impl PlatformStub {
             pace,
             updates: Mutex::default(),
             came: Notify::new(),
+            polls: AtomicU64::new(0),
             times: Mutex::default(),
         });
         let router = Router::new()
@@ -111,7 +123,7 @@ impl PlatformStub {
                 "date": jiff::Timestamp::now().as_second(),
                 "from": {"id": user, "is_bot": false, "first_name": "Ada"},
                 "chat": {"id": user, "type": "private", "first_name": "Ada"},
-                "text": format!("What is it? #{number}"),
+                "text": format!("{QUESTION}{number}"),
             },
         }));
         drop(queue);
@@ -123,6 +135,11 @@ impl PlatformStub {
             .get(&number)
             .copied()
             .unwrap_or_default()
+    }
+
+    /// Whether somebody has asked for updates.
+    pub(super) fn is_polled(&self) -> bool {
+        self.state.polls.load(Ordering::Relaxed) > 0
     }
 
     /// How many messages have their answer.
@@ -161,20 +178,39 @@ impl StubState {
     }
 }
 
-/// The number at the end of a text.
-fn number_in(text: &str) -> Option<u64> {
-    let (_, rest) = text.rsplit_once('#')?;
+/// The number behind the last of these words. Signs that Markdown would take for its own may be escaped.
+fn number_after(words: &str, text: &str) -> Option<u64> {
+    let text = text.replace('\\', "");
+    let (_, rest) = text.rsplit_once(words)?;
     let digits: String = rest.chars().take_while(char::is_ascii_digit).collect();
     digits.parse().ok()
+}
+
+/// The fields of a request, as JSON or as a form.
+fn read_fields(headers: &HeaderMap, body: &[u8]) -> Value {
+    let kind = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    if kind.is_some_and(|kind| kind.starts_with("application/x-www-form-urlencoded")) {
+        let fields = url::form_urlencoded::parse(body);
+        return fields
+            .map(|(name, value)| (name.into_owned(), Value::from(value.into_owned())))
+            .collect();
+    }
+    serde_json::from_slice(body).unwrap_or_default()
+}
+
+/// A number, which a form has as text.
+fn read_number(field: &Value) -> Option<u64> {
+    field.as_u64().or_else(|| field.as_str()?.parse().ok())
 }
 
 async fn handle_method(
     State(state): State<Arc<StubState>>,
     Path((_, method)): Path<(String, String)>,
+    headers: HeaderMap,
     body: Bytes,
 ) -> Response {
     let came = Instant::now();
-    let fields: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let fields = read_fields(&headers, &body);
     let result = match method.as_str() {
         "getMe" => json!({
             "id": 1_234_567, "is_bot": true, "first_name": "Bench", "username": "bench_bot",
@@ -189,7 +225,7 @@ async fn handle_method(
         // An older server, which has neither drafts nor rich messages.
         "sendRichMessage" | "sendMessageDraft" | "sendRichMessageDraft" => {
             let body = json!({"ok": false, "error_code": 404, "description": "Not Found"});
-            return (axum::http::StatusCode::NOT_FOUND, Json(body)).into_response();
+            return (StatusCode::NOT_FOUND, Json(body)).into_response();
         }
         _ => json!(true),
     };
@@ -198,24 +234,25 @@ async fn handle_method(
 
 /// The final text has the word that the model ends with.
 fn record_answer(state: &StubState, text: &str, came: Instant) {
-    if text.contains("done") {
-        state.note(number_in(text), |times| {
-            times.answered.get_or_insert(came);
-            times.answers += 1;
-        });
-    }
+    state.note(number_after(ENDING, text), |times| {
+        times.answered.get_or_insert(came);
+        times.answers += 1;
+    });
 }
 
 fn message(fields: &Value) -> Value {
     json!({
-        "message_id": 1, "date": 0, "chat": {"id": fields["chat_id"], "type": "private"},
+        "message_id": 1, "date": 0,
+        "chat": {"id": read_number(&fields["chat_id"]), "type": "private"},
         "text": fields["text"],
     })
 }
 
 async fn give_updates(state: &StubState, fields: &Value) -> Response {
-    let offset = fields["offset"].as_u64().unwrap_or_default();
-    let deadline = tokio::time::Instant::now() + POLL;
+    state.polls.fetch_add(1, Ordering::Relaxed);
+    let offset = read_number(&fields["offset"]).unwrap_or_default();
+    let asked = read_number(&fields["timeout"]).map(Duration::from_secs);
+    let deadline = tokio::time::Instant::now() + asked.unwrap_or(POLL).min(POLL);
     loop {
         let came = state.came.notified();
         tokio::pin!(came);
@@ -233,7 +270,7 @@ async fn give_updates(state: &StubState, fields: &Value) -> Response {
             let given = Instant::now();
             for update in &updates {
                 let text = update["message"]["text"].as_str().unwrap_or_default();
-                state.note(number_in(text), |times| {
+                state.note(number_after(QUESTION, text), |times| {
                     times.given.get_or_insert(given);
                 });
             }
@@ -252,11 +289,11 @@ async fn answer_question(State(state): State<Arc<StubState>>, body: Bytes) -> Re
         Value::String(text) => text.clone(),
         other => other.to_string(),
     });
-    let number = number_in(&question.unwrap_or_default());
+    let number = number_after(QUESTION, &question.unwrap_or_default());
     state.note(number, |times| {
         times.asked.get_or_insert(came);
     });
-    let ending = format!("done #{}", number.unwrap_or_default());
+    let ending = format!("{ENDING}{}", number.unwrap_or_default());
     let pieces = state.pace.pieces;
     let events = stream::unfold(0, move |at| {
         let (state, ending) = (state.clone(), ending.clone());

@@ -1,7 +1,7 @@
 //! Tools that need an answer of the client before they can give theirs: the first call returns questions, and the client
 //! calls again with the answers and the state it was given.
 
-use hermes_mcp::serve::Principal;
+use hermes_serve::Principal;
 use rmcp::{
     ErrorData, RoleServer,
     model::{

@@ -19,7 +19,9 @@ use hermes_store::SessionId;
 
 pub use self::{
     approvals::{ApprovalError, Approvals, SandboxState},
-    decisions::{DecisionRegistry, DecisionWaiter, SubmitOutcome, SubmittedDecision},
+    decisions::{
+        AnswerRule, DecisionRegistry, DecisionWaiter, FormReply, SubmitOutcome, SubmittedDecision,
+    },
     judge::{Judge, Judgement, ModelJudge},
     protected::ProtectedPaths,
     published::{ApprovalChange, PublishedApprover, is_owner_gone},
@@ -46,8 +48,10 @@ pub struct ApprovalRequest {
     /// What the person can change so that this is not asked again.
     pub hint: Option<String>,
     pub can_allow_always: bool,
-    /// A page that has to be opened before a yes.
-    pub link: Option<String>,
+    /// The id of its row, where whoever asks has to know it beforehand.
+    pub id: Option<String>,
+    /// Whether a yes has to bring answers: it is a form that cannot be sent as it is.
+    pub needs_answers: bool,
     /// The session that waits. [`Approvals`] fills it in.
     pub session: Option<SessionId>,
     /// How long to wait for an answer. [`Approvals`] fills it in.

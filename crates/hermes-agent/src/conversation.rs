@@ -41,7 +41,7 @@ pub use crate::conversation::{
         tenant_advice::hosting_tenant,
     },
     storage::{
-        recorder::{CallReport, TurnDisplay, TurnUsage},
+        recorder::{CallReport, SteeringMessage, TurnDisplay, TurnUsage},
         resume::SessionReference,
     },
     tool_selection::{
@@ -106,7 +106,8 @@ impl Conversation {
         self
     }
 
-    /// Continues with another setup. Approvals of this session stay, and messages that others added are loaded.
+    /// Continues with another setup. Approvals of this session stay, and messages that others added are loaded with the
+    /// next turn.
     pub fn apply_setup(&mut self, setup: ConversationSetup) {
         if let Consent::Ask(approver) = &setup.consent {
             self.tools.approvals = Arc::new(self.tools.approvals.with_approver(approver.clone()));
@@ -114,7 +115,7 @@ impl Conversation {
         if self.setup.model_overrides != setup.model_overrides {
             self.model.selection.set(None);
         }
-        self.history.must_reload = self.is_stored();
+        self.history.must_check = self.is_stored();
         self.setup = setup;
     }
 
@@ -268,9 +269,7 @@ impl Conversation {
     /// Resolves the model and stores the imported history.
     async fn prepare_turn(&mut self) -> Result<Selection, ConversationError> {
         let selection = self.find_model().await?;
-        if self.history.must_reload {
-            self.reload_messages().await?;
-        }
+        self.refresh_messages().await?;
         self.ensure_row(Some(&selection)).await?;
         self.store_history().await?;
         Ok(selection)
@@ -297,15 +296,20 @@ impl Conversation {
             compactor: Some(&compactor),
         };
         let mut recorder =
-            TurnRecorder::new(display, self.agent.store(), &self.session.id, selection);
+            TurnRecorder::new(display, self.agent.store(), &self.session.id, selection)
+                .after_rows(self.history.rows);
         // If this future is dropped, the store has the state of the turn.
         self.history.must_reload = true;
         let mut messages = mem::take(&mut self.history.messages);
         messages.insert(0, Message::system(self.build_system_prompt()));
         let end = turn.run(&mut messages, &mut recorder).await;
+        self.history.rows = recorder.rows();
         let (text, usage) = recorder.finish();
         self.last_usage = Some(usage.clone());
         messages.remove(0);
+        if messages.iter().any(has_images) {
+            self.history.rows = None;
+        }
         self.history.messages = messages;
         // A message that could not be stored is not part of the conversation.
         self.history.must_reload = matches!(&end, Err(crate::turn::TurnError::Persist(_)));
@@ -404,6 +408,11 @@ impl Conversation {
         }
         Ok(())
     }
+}
+
+/// Whether a message is a result with images, which are not stored with it.
+fn has_images(message: &Message) -> bool {
+    matches!(message, Message::Tool(result) if matches!(result.content, Content::Parts(_)))
 }
 
 /// Why an operation on a conversation failed. Messages stored before stay valid.

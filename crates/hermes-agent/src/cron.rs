@@ -3,6 +3,7 @@
 //! The scheduler, the gateway's ticker or `hermes cron tick`, calls [`JobRunner::claim_due`] and runs what it
 //! gets. A claim is written before the run starts, so a run happens at most once, even after a crash.
 
+mod delivery;
 mod job_run;
 mod report;
 mod script;
@@ -16,21 +17,19 @@ use hermes_store::{
     StoreError,
     cron::{
         Claim, CronError, CronFile, DeliveryRecord, Due, Execution, Executions, Job, RunResult,
-        TickLock, time_zone, write_output,
+        TickLock, describe_failures, time_zone, write_output,
     },
+    zoned_iso,
 };
 use jiff::Zoned;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 pub use self::script::{ScriptError, locate_script};
-pub use crate::cron::report::{Delivery, LocalDelivery};
+pub use crate::cron::delivery::Delivery;
 use crate::{
     conversation::Agent,
-    cron::{
-        job_run::JobRun,
-        report::{RunReport, describe_failures},
-    },
+    cron::{delivery::plan_message, job_run::JobRun, report::RunReport},
     turn::TurnEvent,
 };
 
@@ -293,19 +292,33 @@ impl JobRunner {
             let output = self.store_output(job, &report, &began).await;
             let ended = now();
             let error = report.error.as_deref();
-            let finished = self.executions.finish(&claimed.execution, error, &ended);
+            let message = plan_message(job, &report, settings, delivery);
+            let id = &claimed.execution;
+            // The message is stored with the end of the run, so that a kept one outlives this process.
+            let finished = self
+                .executions
+                .finish_with_message(id, error, message.as_ref(), &ended);
             self.log_record_error(finished.await);
-            let deliveries = match report.delivery_text(job, settings) {
-                Some(text) => self.deliver(&claimed, &text, delivery).await,
+            let deliveries = match &message {
+                Some(message) => {
+                    let deliveries = delivery.deliver(id, message).await;
+                    let recorded = self.executions.record_deliveries(id, &deliveries).await;
+                    self.log_record_error(recorded);
+                    deliveries
+                }
                 None => Vec::new(),
             };
-            let delivery_error = describe_failures(&deliveries);
             let result = RunResult {
                 error: report.error.clone(),
-                delivery_error: delivery_error.clone(),
                 deliveries: deliveries.clone(),
             };
             self.finish_job(job.id(), result, &ended).await;
+            if deliveries.iter().any(DeliveryRecord::is_pending) {
+                // What was on its way may have arrived before the job said so.
+                self.update_job_deliveries(job.id(), id, &zoned_iso(&ended))
+                    .await;
+            }
+            let delivery_error = describe_failures(&deliveries);
             FinishedRun {
                 job: job.id().to_owned(),
                 name: job.name().to_owned(),
@@ -317,26 +330,6 @@ impl JobRunner {
                 delivery_error,
             }
         })
-    }
-
-    /// Delivers the message of a run. It is recorded before and after: the run itself is over.
-    async fn deliver(
-        &self,
-        claimed: &ClaimedRun,
-        text: &str,
-        delivery: &dyn Delivery,
-    ) -> Vec<DeliveryRecord> {
-        let targets = delivery.targets(&claimed.job);
-        if targets.is_empty() {
-            return Vec::new();
-        }
-        let pending: Vec<_> = targets.into_iter().map(DeliveryRecord::pending).collect();
-        let id = &claimed.execution;
-        self.log_record_error(self.executions.record_deliveries(id, &pending).await);
-        let targets = pending.into_iter().map(|pending| pending.target).collect();
-        let deliveries = delivery.deliver(targets, text).await;
-        self.log_record_error(self.executions.record_deliveries(id, &deliveries).await);
-        deliveries
     }
 
     /// Runs `work` and renews the claim meanwhile.

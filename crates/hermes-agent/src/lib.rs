@@ -15,5 +15,7 @@ pub mod policy;
 pub mod printable;
 pub mod prompt_command;
 pub mod server_requests;
+#[cfg(unix)]
+pub mod speech;
 pub mod tools;
 pub mod turn;

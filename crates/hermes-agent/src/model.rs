@@ -19,6 +19,7 @@ use serde_json::{Map, Value};
 
 use crate::message::{AssistantMessage, Content, Message, Reasoning, ToolCall};
 
+pub(crate) use self::http::ClientError;
 pub use self::{
     auxiliary::Auxiliary,
     endpoint::{ApiKey, Endpoint, Protocol},

@@ -9,6 +9,7 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
@@ -32,7 +33,9 @@ use url::Url;
 use crate::{
     printable::printable,
     server_requests::{
-        elicitation::{ElicitationAnswer, ElicitationRegistry, Form, FormRequest, LinkRequest},
+        elicitation::{
+            ElicitationAnswer, ElicitationRegistry, ElicitationUi, Form, FormRequest, LinkRequest,
+        },
         sampler::{Sampler, SamplingRefusal},
     },
 };
@@ -57,6 +60,7 @@ pub struct AgentRequestHandler {
 struct KnownServer {
     roots: RootsPolicy,
     allows_elicitation: bool,
+    elicitation_timeout: Duration,
 }
 
 impl AgentRequestHandler {
@@ -112,63 +116,69 @@ impl AgentRequestHandler {
         origin: RequestOrigin,
         request: ElicitRequestParams,
     ) -> Result<ElicitationAnswer<Option<Value>>, ElicitationError> {
-        let may_ask = self
-            .known_server(&origin.server)
-            .is_some_and(|known| known.allows_elicitation);
+        let known = self.known_server(&origin.server);
+        let known = known.filter(|known| known.allows_elicitation);
         let slot = self.elicitation.find_slot(origin.conversation.as_ref());
-        let Some(slot) = slot.filter(|_| may_ask) else {
+        let (Some(known), Some(slot)) = (known, slot) else {
             return Ok(ElicitationAnswer::Declined);
         };
-        // The semaphore is never closed.
-        let _turn = slot.question_permit.acquire().await;
-        match request {
-            ElicitRequestParams::FormElicitationParams {
-                message,
-                requested_schema,
-                ..
-            } => {
-                let schema = serde_json::to_value(requested_schema).map_err(elicitation_failed)?;
-                let form = Form::from_schema(&schema).map_err(elicitation_failed)?;
-                let request = FormRequest {
-                    server: origin.server,
-                    message: truncate_message(&message),
-                    form: form.clone(),
-                };
-                match slot
-                    .ui
-                    .fill_form(request)
-                    .await
-                    .map_err(elicitation_failed)?
-                {
-                    ElicitationAnswer::Accepted(answers) => {
-                        let answers = form.check(answers).map_err(|(field, invalid)| {
-                            ElicitationError(format!("`{}` {invalid}", field.title))
-                        })?;
-                        Ok(ElicitationAnswer::Accepted(Some(Value::Object(answers))))
-                    }
-                    ElicitationAnswer::Declined => Ok(ElicitationAnswer::Declined),
-                    ElicitationAnswer::Cancelled => Ok(ElicitationAnswer::Cancelled),
-                }
-            }
-            ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
-                let request = link_request(origin.server, &message, &url)?;
-                Ok(
-                    match slot
-                        .ui
-                        .confirm_link(request)
-                        .await
-                        .map_err(elicitation_failed)?
-                    {
-                        ElicitationAnswer::Accepted(()) => ElicitationAnswer::Accepted(None),
-                        ElicitationAnswer::Declined => ElicitationAnswer::Declined,
-                        ElicitationAnswer::Cancelled => ElicitationAnswer::Cancelled,
-                    },
-                )
-            }
-            _ => Err(ElicitationError(
-                "an elicitation request of an unknown kind".into(),
-            )),
+        let asked = async {
+            // The semaphore is never closed.
+            let _turn = slot.question_permit.acquire().await;
+            ask_person(&*slot.ui, origin.server, request, known.elicitation_timeout).await
+        };
+        tokio::select! {
+            answer = asked => answer,
+            () = slot.closed.cancelled() => Ok(ElicitationAnswer::Cancelled),
         }
+    }
+}
+
+/// Puts a request to the person of a conversation, and checks the answers.
+async fn ask_person(
+    ui: &dyn ElicitationUi,
+    server: ServerName,
+    request: ElicitRequestParams,
+    timeout: Duration,
+) -> Result<ElicitationAnswer<Option<Value>>, ElicitationError> {
+    match request {
+        ElicitRequestParams::FormElicitationParams {
+            message,
+            requested_schema,
+            ..
+        } => {
+            let schema = serde_json::to_value(requested_schema).map_err(elicitation_failed)?;
+            let form = Form::from_schema(&schema).map_err(elicitation_failed)?;
+            let request = FormRequest {
+                server,
+                message: truncate_message(&message),
+                form: form.clone(),
+                timeout,
+            };
+            match ui.fill_form(request).await.map_err(elicitation_failed)? {
+                ElicitationAnswer::Accepted(answers) => {
+                    let answers = form.check(answers).map_err(|(field, invalid)| {
+                        ElicitationError(format!("`{}` {invalid}", field.title))
+                    })?;
+                    Ok(ElicitationAnswer::Accepted(Some(Value::Object(answers))))
+                }
+                ElicitationAnswer::Declined => Ok(ElicitationAnswer::Declined),
+                ElicitationAnswer::Cancelled => Ok(ElicitationAnswer::Cancelled),
+            }
+        }
+        ElicitRequestParams::UrlElicitationParams { message, url, .. } => {
+            let request = link_request(server, &message, &url, timeout)?;
+            Ok(
+                match ui.confirm_link(request).await.map_err(elicitation_failed)? {
+                    ElicitationAnswer::Accepted(()) => ElicitationAnswer::Accepted(None),
+                    ElicitationAnswer::Declined => ElicitationAnswer::Declined,
+                    ElicitationAnswer::Cancelled => ElicitationAnswer::Cancelled,
+                },
+            )
+        }
+        _ => Err(ElicitationError(
+            "an elicitation request of an unknown kind".into(),
+        )),
     }
 }
 
@@ -177,6 +187,7 @@ impl ServerRequestHandler for AgentRequestHandler {
         let known = KnownServer {
             roots: server.roots.clone(),
             allows_elicitation: server.elicitation.enabled,
+            elicitation_timeout: server.elicitation.timeout,
         };
         let ways = self.elicitation.modes();
         let offers = OfferedCapabilities {
@@ -234,6 +245,7 @@ fn link_request(
     server: ServerName,
     message: &str,
     url: &str,
+    timeout: Duration,
 ) -> Result<LinkRequest, ElicitationError> {
     let address = url::Url::parse(url).map_err(elicitation_failed)?;
     match (address.scheme(), address.host_str()) {
@@ -242,6 +254,7 @@ fn link_request(
             message: truncate_message(message),
             host: host.to_owned(),
             url: address.to_string(),
+            timeout,
         }),
         _ => Err(ElicitationError(
             "the address is neither http nor https".into(),

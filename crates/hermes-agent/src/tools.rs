@@ -119,7 +119,9 @@ pub fn built_in_tools(deps: ToolDeps) -> Vec<Arc<dyn Tool>> {
     }
     if let Some((messenger, settings)) = deps.messenger {
         tools.push(Arc::new(send_message::SendMessageTool::new(
-            messenger, settings,
+            messenger,
+            settings,
+            deps.policy.clone(),
         )));
     }
     if let Some(web) = &deps.web {

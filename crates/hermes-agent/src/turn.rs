@@ -125,6 +125,11 @@ impl Turn<'_> {
             if is_last {
                 offer.choice = ToolChoice::None;
             }
+            let said = surface.take_user_messages();
+            match self.context.cancel.run_until_cancelled(said).await {
+                Some(said) => messages.extend(said?),
+                None => return Ok(TurnEnd::Interrupted),
+            }
             if self
                 .compact_if_needed(messages, &mut counted, surface)
                 .await?

@@ -364,12 +364,18 @@ fn parse_duration(seconds: f64) -> Option<Duration> {
 pub(crate) fn nearest_key<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     let plain = |key: &str| key.to_ascii_lowercase().replace(['-', '_'], "");
     let written = plain(key);
-    let (distance, near) = known
-        .iter()
-        .map(|known| (edit_distance(&written, &plain(known)), *known))
-        .min_by_key(|(distance, _)| *distance)?;
+    let letters = written.chars().count();
     // A third of the letters may be wrong, but never more than two.
-    (distance <= 2.min(written.chars().count() / 3)).then_some(near)
+    let most = 2.min(letters / 3);
+    known
+        .iter()
+        .map(|known| (plain(known), *known))
+        // A key may be megabytes long, and these cannot be near.
+        .filter(|(word, _)| word.chars().count().abs_diff(letters) <= most)
+        .map(|(word, known)| (edit_distance(&written, &word), known))
+        .filter(|(distance, _)| *distance <= most)
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, known)| known)
 }
 
 /// Insertions, deletions and replacements that turn one word into the other.

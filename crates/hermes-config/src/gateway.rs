@@ -15,6 +15,7 @@ mod account;
 mod api_server;
 mod groups;
 mod keys;
+mod proxies;
 mod reset;
 
 use account::SharedDefaults;
@@ -24,6 +25,7 @@ pub use access::{AccessSettings, BotPolicy, CommandAccess, IdList, UnauthorizedD
 pub use account::{HomeChannel, PlatformSettings, ReplyToMode, WebhookSettings};
 pub use api_server::ApiServerSettings;
 pub use groups::{ChatRules, GroupSettings};
+pub use proxies::ProxyVariables;
 pub use reset::{ResetMode, ResetPolicy, ResetSettings};
 
 /// The platforms messages can be sent to.
@@ -154,6 +156,13 @@ impl GatewaySettings {
         let mut accounts = self.all_accounts(platform);
         let (_, settings) = accounts.find(|(found, _)| *found == name)?;
         Some(settings)
+    }
+
+    /// The account that a target names: `telegram:5`, `telegram@work`.
+    pub fn target_account(&self, target: &str) -> Option<&PlatformSettings> {
+        let label = target.split(':').next()?.trim().to_lowercase();
+        let (platform, account) = label.split_once('@').unwrap_or((&label, ""));
+        self.account(Platform::from_name(platform)?, account)
     }
 
     fn all_accounts(

@@ -2,10 +2,11 @@
 
 /// Two lower-case digits for each byte.
 pub fn to_hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(2 * bytes.len());
     for byte in bytes {
-        text.extend(char::from_digit((byte >> 4).into(), 16));
-        text.extend(char::from_digit((byte & 0xF).into(), 16));
+        text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+        text.push(char::from(DIGITS[usize::from(byte & 0xF)]));
     }
     text
 }

@@ -4,6 +4,7 @@
 //! prints, or uses a network.
 
 pub mod beneath;
+pub mod bot_lock;
 pub mod bridge;
 pub mod file;
 pub mod gateway;
@@ -17,6 +18,7 @@ pub mod secret;
 pub mod secret_store;
 pub mod server;
 pub mod settings;
+pub mod speech;
 pub mod sync;
 pub mod variables;
 
@@ -32,8 +34,9 @@ pub use bridge::{BridgeHttpSettings, BridgeSettings};
 pub use file::{ConfigFile, ConfigFileError};
 pub use gateway::{
     AccessSettings, ApiServerSettings, BotPolicy, BusyInputMode, ChatRules, CommandAccess,
-    GatewaySettings, GroupSettings, HomeChannel, IdList, Platform, PlatformSettings, ReplyToMode,
-    ResetMode, ResetPolicy, ResetSettings, UnauthorizedDm, WebhookSettings,
+    GatewaySettings, GroupSettings, HomeChannel, IdList, Platform, PlatformSettings,
+    ProxyVariables, ReplyToMode, ResetMode, ResetPolicy, ResetSettings, UnauthorizedDm,
+    WebhookSettings,
 };
 pub use hex::{from_hex, to_hex};
 pub use home::{Home, HomeError, ProfileName};
@@ -47,6 +50,7 @@ pub use secret::{Secret, mask};
 pub use secret_store::{SecretLocation, SecretStore, SecretStoreError};
 pub use server::*;
 pub use settings::*;
+pub use speech::{SpeechCommand, SpeechEngine, SpeechService, SpeechSettings};
 pub use variables::{Variables, remove_variable, write_variable};
 pub use warning::Warning;
 pub use yaml::{

@@ -3,7 +3,7 @@
 //! Reading is lenient. A value that makes no sense is a warning and its default applies, so that one mistake does not
 //! disable everything; only a text that is not YAML is an error. Sections of other parts are kept in `document`.
 
-use std::{cell::RefCell, fs, io, path::PathBuf, time::Duration};
+use std::{cell::RefCell, collections::HashSet, fs, io, path::PathBuf, time::Duration};
 
 use serde_json::Value;
 
@@ -19,6 +19,7 @@ use crate::{
         ModelSettings, ProviderSettings,
     },
     server::{ServerEntry, ServerName},
+    speech::{self, SpeechSettings},
     yaml::{self, YamlError},
 };
 
@@ -48,6 +49,8 @@ pub struct Settings {
     /// `bridge.*`: the MCP server over the conversations.
     pub bridge: BridgeSettings,
     pub gateway: GatewaySettings,
+    /// `stt.*`: what turns voice messages into text.
+    pub speech: SpeechSettings,
     /// What was ignored or replaced by a default, and why.
     pub warnings: Vec<Warning>,
     /// The variables references are filled from.
@@ -243,6 +246,7 @@ impl Settings {
         let older = gateway_json.map(|document| Fields::root(document, &variables, &warnings));
         let documents: Vec<&Fields> = [&root].into_iter().chain(&older).collect();
         let gateway = gateway::parse_gateway(&documents, &variables);
+        let speech = speech::parse_speech(&root);
         Ok(Self {
             servers,
             mcp,
@@ -257,6 +261,7 @@ impl Settings {
             compression,
             bridge,
             gateway,
+            speech,
             warnings: warnings.into_inner(),
             variables,
             document,
@@ -278,11 +283,13 @@ impl Settings {
             .flat_map(|servers| servers.keys())
             .map(ServerName::new)
             .collect();
-        for entry in &self.servers {
-            if !names.contains(&entry.name) {
-                names.push(entry.name.clone());
-            }
-        }
+        let known: HashSet<&ServerName> = names.iter().collect();
+        let entries = self.servers.iter().map(|entry| &entry.name);
+        let unsaved: Vec<ServerName> = entries
+            .filter(|name| !known.contains(name))
+            .cloned()
+            .collect();
+        names.extend(unsaved);
         names
     }
 }

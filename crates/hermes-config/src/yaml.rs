@@ -1,6 +1,6 @@
 //! Reading YAML text as JSON values, with the line and column of what is wrong.
 
-use std::{cell::Cell, fmt};
+use std::{cell::Cell, fmt, io, panic::resume_unwind};
 
 use serde::{
     Deserialize, Deserializer,
@@ -12,8 +12,12 @@ use serde_saphyr::{Spanned, budget::BudgetBreach};
 /// What a configuration may have, whoever wrote it: a few times what any real one has.
 pub const MAX_BYTES: usize = 4 * 1024 * 1024;
 const MAX_VALUES: usize = 50_000;
-/// Each level takes some of the stack.
+/// Each level takes some of the stack, and tens of kilobytes in a debug build.
 const MAX_DEPTH: usize = 32;
+/// Up to here a document is read on the stack of whoever asks. No usual one is deeper.
+const USUAL_DEPTH: usize = 8;
+/// The stack for all others.
+const LARGE_STACK: usize = 16 * 1024 * 1024;
 const MAX_ALIASES: usize = 1_000;
 /// Values that aliases stand for.
 const MAX_ALIAS_VALUES: usize = 20_000;
@@ -41,11 +45,33 @@ pub fn parse(text: &str) -> Result<Value, YamlError> {
             reason: too_long(),
         });
     }
+    match parse_up_to(USUAL_DEPTH, text) {
+        Err(error) if error.reason.contains(&too_deep_reason()) => parse_on_large_stack(text),
+        parsed => parsed,
+    }
+}
+
+fn parse_on_large_stack(text: &str) -> Result<Value, YamlError> {
+    let parsed = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(LARGE_STACK);
+        let thread = thread.spawn_scoped(scope, || parse_up_to(MAX_DEPTH, text))?;
+        Ok(thread.join().unwrap_or_else(|panic| resume_unwind(panic)))
+    });
+    parsed.unwrap_or_else(|error: io::Error| {
+        Err(YamlError {
+            line: 1,
+            column: 1,
+            reason: format!("there is no thread to read it: {error}"),
+        })
+    })
+}
+
+fn parse_up_to(depth: usize, text: &str) -> Result<Value, YamlError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: 3 * MAX_VALUES,
             max_nodes: MAX_VALUES,
-            max_depth: MAX_DEPTH,
+            max_depth: depth,
             max_aliases: MAX_ALIASES,
             max_anchors: MAX_ALIASES,
             max_merge_keys: MAX_ALIASES,
@@ -60,6 +86,7 @@ pub fn parse(text: &str) -> Result<Value, YamlError> {
         non_finite_float_policy: serde_saphyr::options::NonFiniteFloatPolicy::AsString,
         with_snippet: false,
     };
+    LEVELS_LEFT.set(depth);
     let node = serde_saphyr::from_str_with_options::<Option<Spanned<SpannedNode>>>(text, options)
         .map_err(|error| to_yaml_error(&error))?;
     Ok(match node {
@@ -123,9 +150,9 @@ fn exceeded_limit(error: &serde_saphyr::Error) -> Option<String> {
 }
 
 thread_local! {
-    /// How deep the value is that is being read. What aliases stand for is nested in what they stand in, which the
-    /// reader does not count.
-    static DEPTH: Cell<usize> = const { Cell::new(0) };
+    /// How much deeper the value may be that is being read. What aliases stand for is nested in what they stand in,
+    /// which the reader does not count.
+    static LEVELS_LEFT: Cell<usize> = const { Cell::new(0) };
 }
 
 /// One level of nesting, for as long as it lives.
@@ -133,18 +160,17 @@ struct DepthGuard;
 
 impl DepthGuard {
     fn enter<E: serde::de::Error>() -> Result<Self, E> {
-        let depth = DEPTH.get();
-        if depth >= MAX_DEPTH {
+        let Some(left) = LEVELS_LEFT.get().checked_sub(1) else {
             return Err(E::custom(too_deep_reason()));
-        }
-        DEPTH.set(depth + 1);
+        };
+        LEVELS_LEFT.set(left);
         Ok(Self)
     }
 }
 
 impl Drop for DepthGuard {
     fn drop(&mut self) {
-        DEPTH.set(DEPTH.get() - 1);
+        LEVELS_LEFT.set(LEVELS_LEFT.get() + 1);
     }
 }
 
@@ -265,6 +291,8 @@ impl<'de> Visitor<'de> for NodeVisitor {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use serde_json::json;
 
     use super::*;
@@ -380,6 +408,72 @@ mod tests {
             assert!(error.reason.contains(told), "{error:?}");
             assert!(error.line >= 1 && error.column >= 1, "{error:?}");
         }
+    }
+
+    /// Documents that are as large as they may be, each in another respect.
+    fn largest_documents() -> Vec<(&'static str, String)> {
+        let fill = |start: &str, part: &str, end: &str| {
+            let count = (MAX_BYTES - start.len() - end.len()) / part.len();
+            format!("{start}{}{end}", part.repeat(count))
+        };
+        let (open, close) = ("[".repeat(MAX_DEPTH - 2), "]".repeat(MAX_DEPTH - 2));
+        let deep_items = MAX_VALUES / MAX_DEPTH - 1;
+        let steps = (0..MAX_DEPTH - 1).map(|depth| format!("{}a:\n", "  ".repeat(depth)));
+        let steps: String = steps.collect();
+        let keys = (0..MAX_VALUES / 2 - 1).map(|number| format!("k{number}: {number}\n"));
+        let lists = (0..MAX_VALUES / 8 - 1)
+            .map(|number| format!("- name: n{number}\n  list: [a, 'b', \"c\"]\n"));
+        let repeated = vec!["x"; MAX_ALIAS_VALUES / MAX_ALIASES - 2].join(", ");
+        let aliases = (0..MAX_ALIASES / 9).map(|number| {
+            let aliases = vec![format!("*a{number}"); 9].join(", ");
+            format!("a{number}: &a{number} [{repeated}]\nb{number}: [{aliases}]\n")
+        });
+        let chain = (1..MAX_DEPTH - 2).map(|level| {
+            let before = level - 1;
+            format!("a{level}: &a{level} [*a{before}]\n")
+        });
+        let chain: String = chain.collect();
+        vec![
+            ("a plain text", fill("a: ", "x", "\n")),
+            ("words", fill("a: x", " word", "\n")),
+            ("a quoted text", fill("a: \"", "\\u00e4", "\"\n")),
+            ("lines", fill("a: |\n", "  a line of text\n", "")),
+            ("folded lines", fill("a: >\n", "  a line of text\n\n", "")),
+            (
+                "comments",
+                fill("a: 1\n", "# a line that says nothing at all\n", ""),
+            ),
+            ("empty lines", fill("a: 1\n", "\n", "b: 2\n")),
+            ("spaces", fill("a:", " ", "1\n")),
+            ("a list", format!("a: [{}]\n", "1, ".repeat(MAX_VALUES - 4))),
+            ("items", format!("a:\n{}", "- 1\n".repeat(MAX_VALUES - 4))),
+            ("keys", keys.collect()),
+            ("mappings", lists.collect()),
+            ("levels", steps),
+            (
+                "deep lists",
+                format!("a: [{}]\n", format!("{open}{close}, ").repeat(deep_items)),
+            ),
+            ("aliases", aliases.collect()),
+            ("aliases of aliases", format!("a0: &a0 [x]\n{chain}")),
+        ]
+    }
+
+    #[test]
+    fn documents_just_below_every_limit_are_read_on_a_small_stack_and_soon() {
+        const LIMIT: Duration = Duration::from_secs(30);
+        // Half of what a thread has by itself.
+        let small = std::thread::Builder::new().stack_size(1024 * 1024);
+        let read = small.spawn(|| {
+            for (what, text) in largest_documents() {
+                assert!(text.len() <= MAX_BYTES, "{what}");
+                let began = Instant::now();
+                let document = parse(&text).unwrap_or_else(|error| panic!("{what}: {error}"));
+                drop(document.clone());
+                assert!(began.elapsed() < LIMIT, "{what}: {:?}", began.elapsed());
+            }
+        });
+        read.unwrap().join().unwrap();
     }
 
     #[test]

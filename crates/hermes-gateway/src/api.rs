@@ -26,7 +26,7 @@ use axum::{
     routing::{get, post, put},
 };
 use hermes_config::Secret;
-use hermes_mcp::serve::http::{TokenDigest, bearer_token};
+use hermes_serve::http::{TokenDigest, bearer_token};
 use serde_json::json;
 
 pub use self::listen::{ApiListener, ListenAddressError, check_address, serve};

@@ -1,9 +1,13 @@
 //! Writes `channel_directory.json`: the chats that messages can be sent to, by name.
 //!
 //! It has what the platforms list and the chats of conversations. The live gateway runs [`ChannelDirectoryWriter::run`],
-//! and tells it every chat it hears from; a chat that is not in the file yet is added within a second.
+//! and tells it every account that is connected and every chat it hears from; what is not in the file yet is added within
+//! a second.
 
-use std::{collections::HashSet, time::Duration};
+use std::{
+    collections::{HashMap, HashSet, hash_map::Entry},
+    time::Duration,
+};
 
 use futures::future;
 use hermes_config::{Home, Platform, sync::Mutex};
@@ -22,18 +26,22 @@ use crate::{
 const REFRESH_INTERVAL: Duration = Duration::from_mins(5);
 /// How long a platform may take to list its channels.
 const LIST_TIMEOUT: Duration = Duration::from_mins(1);
-/// New chats are collected this long before the file is written: their sessions are being stored.
-const NEW_CHAT_DELAY: Duration = Duration::from_secs(1);
+/// New chats and accounts are collected this long before the file is written: sessions are being stored.
+const CHANGE_DELAY: Duration = Duration::from_secs(1);
+/// The pause after a refresh is at least so many times as long: with thousands of chats it takes a while.
+const PAUSE_FACTOR: u32 = 20;
 /// Chats remembered as known. Past that the memory starts over, which costs one write.
 const MAX_KNOWN_CHATS: usize = 10_000;
 
 /// Keeps the channel directory of a home up to date.
-#[derive(Debug)]
 pub struct ChannelDirectoryWriter {
     home: Home,
     conversations: ConversationIndex,
     known: Mutex<HashSet<String>>,
-    new_chat: Notify,
+    /// Accounts that were connected and are not listed yet.
+    connected: Mutex<Vec<SharedClient>>,
+    /// Wakes [`Self::run`] for new chats and accounts.
+    changed: Notify,
 }
 
 /// What an account listed; `None` if it did not answer.
@@ -48,7 +56,8 @@ impl ChannelDirectoryWriter {
             home: home.clone(),
             conversations: ConversationIndex::open(home),
             known: Mutex::default(),
-            new_chat: Notify::new(),
+            connected: Mutex::default(),
+            changed: Notify::new(),
         }
     }
 
@@ -62,12 +71,18 @@ impl ChannelDirectoryWriter {
         let is_new = known.insert(format!("{}:{id}", account.label()));
         drop(known);
         if is_new {
-            self.new_chat.notify_one();
+            self.changed.notify_one();
         }
     }
 
-    /// Writes the directory now, every five minutes, and soon after a new chat was seen. `clients` are asked for at each
-    /// refresh, because accounts come and go with the configuration.
+    /// Tells that an account is connected: its channels are listed soon.
+    pub fn note_connected(&self, client: &SharedClient) {
+        self.connected.lock().push(client.clone());
+        self.changed.notify_one();
+    }
+
+    /// Writes the directory now, every five minutes, and soon after an account was connected or a new chat was seen.
+    /// `clients` are asked for every five minutes, because accounts come and go with the configuration.
     pub async fn run(
         &self,
         clients: impl Fn() -> Vec<SharedClient> + Send + Sync,
@@ -76,12 +91,19 @@ impl ChannelDirectoryWriter {
         let refreshing = async {
             let mut ticks = time::interval(REFRESH_INTERVAL);
             ticks.set_missed_tick_behavior(time::MissedTickBehavior::Delay);
+            let mut pause = CHANGE_DELAY;
             loop {
                 let refreshed = tokio::select! {
                     _ = ticks.tick() => self.refresh(&clients()).await,
-                    () = self.new_chat.notified() => {
-                        time::sleep(NEW_CHAT_DELAY).await;
-                        self.refresh(&[]).await
+                    () = self.changed.notified() => {
+                        time::sleep(pause).await;
+                        let connected = std::mem::take(&mut *self.connected.lock());
+                        let began = time::Instant::now();
+                        let refreshed = self.refresh(&connected).await;
+                        if connected.is_empty() {
+                            pause = CHANGE_DELAY.max(began.elapsed() * PAUSE_FACTOR);
+                        }
+                        refreshed
                     }
                 };
                 if let Err(error) = refreshed {
@@ -143,6 +165,7 @@ fn merge_directory(
         channels.sort_by(|one, other| (&one.guild, &one.name).cmp(&(&other.guild, &other.name)));
         *channels_of(&mut platforms, &listing.label) = channels;
     }
+    let mut places = ChannelPlaces::default();
     for entry in conversations {
         let entry = entry.as_ref();
         if entry.chat_id.is_empty() || Account::from_label(&entry.platform).is_none() {
@@ -150,7 +173,8 @@ fn merge_directory(
         }
         let channel = conversation_channel(entry);
         let channels = channels_of(&mut platforms, &entry.platform);
-        match channels.iter_mut().find(|known| known.id == channel.id) {
+        let place = places.find(&entry.platform, channels, channel.id.as_deref());
+        match place.and_then(|place| channels.get_mut(place)) {
             // Names come from the newest conversation, unless the platform lists the channel itself.
             Some(known) if known.guild.is_none() && known.kind == channel.kind => {
                 if !entry.chat_name.is_empty() || known.name.is_empty() {
@@ -165,6 +189,30 @@ fn merge_directory(
     ChannelDirectory {
         updated_at: None,
         platforms,
+    }
+}
+
+/// Where channels are in their lists, by platform and id: there may be thousands.
+#[derive(Default)]
+struct ChannelPlaces(HashMap<String, HashMap<Option<String>, usize>>);
+
+impl ChannelPlaces {
+    /// The place of a channel; `None` if it is new, and then it comes last.
+    fn find(&mut self, label: &str, channels: &[Channel], id: Option<&str>) -> Option<usize> {
+        let places = self.0.entry(label.to_owned()).or_insert_with(|| {
+            let mut places = HashMap::with_capacity(channels.len());
+            for (place, channel) in channels.iter().enumerate() {
+                places.entry(channel.id.clone()).or_insert(place);
+            }
+            places
+        });
+        match places.entry(id.map(str::to_owned)) {
+            Entry::Occupied(known) => Some(*known.get()),
+            Entry::Vacant(new) => {
+                new.insert(channels.len());
+                None
+            }
+        }
     }
 }
 

@@ -47,6 +47,7 @@ struct GatewayInner {
     agent: Agent,
     store: RuntimeStore,
     runner: Arc<JobRunner>,
+    delivery: Arc<PlatformDelivery>,
     runs: Runs,
     instance: Arc<Instance>,
     control_mode: ControlMode,
@@ -87,11 +88,12 @@ impl Gateway {
                 // The Hub has its own limit, and a run that it has accepted must not be refused here.
                 ControlMode::Hub { .. } => usize::MAX,
             };
+            let delivery = Arc::new(PlatformDelivery::new(agent.clone()));
             let runs = Runs::open(RunParts {
                 agent: agent.clone(),
                 store: store.clone(),
                 runner: runner.clone(),
-                delivery: Arc::new(PlatformDelivery::new(agent.clone())),
+                delivery: delivery.clone(),
                 directory: parts.directory,
                 elicitation: parts.elicitation,
                 concurrent_turns: number(settings.gateway.max_concurrent_turns),
@@ -103,6 +105,7 @@ impl Gateway {
                     agent,
                     store,
                     runner,
+                    delivery,
                     runs,
                     instance: parts.instance,
                     control_mode: parts.control_mode,
@@ -128,6 +131,11 @@ impl Gateway {
 
     pub fn runner(&self) -> &JobRunner {
         &self.inner.runner
+    }
+
+    /// What delivers the messages of cron jobs.
+    pub fn delivery(&self) -> &PlatformDelivery {
+        &self.inner.delivery
     }
 
     pub fn store(&self) -> &RuntimeStore {
@@ -160,6 +168,17 @@ impl Gateway {
             self.inner.settings_changes.send_modify(|count| *count += 1);
             report
         })
+    }
+
+    /// The same for everything but the MCP servers, which stay as they are.
+    pub fn apply_settings(&self, settings: Settings) {
+        let agent = &self.inner.agent;
+        let settings = apply_policy(settings, &agent.policy());
+        if let Some(apply) = &self.inner.on_settings {
+            apply(&settings);
+        }
+        agent.set_settings(settings);
+        self.inner.settings_changes.send_modify(|count| *count += 1);
     }
 
     /// Notices when other settings were applied.

@@ -7,26 +7,38 @@
 mod accounts;
 mod admission;
 mod approval_cards;
+mod approval_messages;
 mod approvals;
+pub mod bot_claim;
 mod chat;
 mod chat_migration;
 mod chat_observer;
 mod clients;
 mod command_context;
 mod commands;
+mod deciding;
+mod deferred;
 mod dispatch;
+mod form_dialogue;
+mod form_prompts;
 mod gap_fetch;
 mod intake;
 mod media;
+mod menu_commands;
 mod model_commands;
+mod own_messages;
 mod recovery;
+mod restart;
 mod routing;
 mod session_commands;
 mod session_worker;
 mod sessions;
-mod token_lock;
+mod steering;
 mod turn;
+mod turn_content;
+mod turn_handle;
 mod user_content;
+mod waiting_turns;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -36,12 +48,16 @@ use std::{
 
 use hermes_config::{BusyInputMode, Settings, sync::Mutex};
 use hermes_store::{SessionKey, StoreError, mirror::SessionsJson, runtime::InboxKey};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    accounts::LiveAccounts, approval_cards::ApprovalCards, chat::Chat, routing::RoutingTable,
-    session_worker::WorkerInput,
+    accounts::LiveAccounts,
+    approval_cards::ApprovalCards,
+    bot_claim::{BotRegistry, MachineBots},
+    chat::Chat,
+    dispatch::LiveWorker,
+    routing::RoutingTable,
 };
 use crate::{
     access::pairing::PairingStore,
@@ -54,6 +70,8 @@ use crate::{
 /// How long updates that are done are remembered, so that a second delivery is recognised.
 const INBOX_RETENTION: Duration = Duration::from_hours(24 * 7);
 const PRUNE_INTERVAL: Duration = Duration::from_hours(1);
+/// Voice messages that become text at the same time: a program on this machine needs a core for each.
+const PARALLEL_TRANSCRIPTIONS: usize = 2;
 /// How long tasks may take to end when the gateway stops.
 const STOP_GRACE: Duration = Duration::from_secs(8);
 
@@ -69,11 +87,15 @@ struct InboundCore {
     gateway: Gateway,
     outbox: Outbox,
     clients: ClientRegistry,
+    /// Who keeps count of bots that are in use.
+    bots: Arc<dyn BotRegistry>,
     routing: RoutingTable,
     cards: ApprovalCards,
     directory: ChannelDirectoryWriter,
     pairing: PairingStore,
-    workers: Mutex<HashMap<SessionKey, mpsc::Sender<WorkerInput>>>,
+    workers: Mutex<HashMap<SessionKey, LiveWorker>>,
+    /// Bounds the voice messages that become text at the same time.
+    transcriptions: Semaphore,
     /// Updates that this process works on.
     taken: Mutex<HashSet<InboxKey>>,
     /// Accounts, workers of conversations, and messages that show approvals.
@@ -87,6 +109,14 @@ struct InboundCore {
 impl LiveGateway {
     /// Starts the accounts of a gateway. What an earlier process left is taken up.
     pub async fn start(gateway: &Gateway) -> Result<Self, StoreError> {
+        Self::start_with(gateway, Arc::new(MachineBots)).await
+    }
+
+    /// The same, where somebody else keeps count of the bots that are in use.
+    pub async fn start_with(
+        gateway: &Gateway,
+        bots: Arc<dyn BotRegistry>,
+    ) -> Result<Self, StoreError> {
         let agent = gateway.agent();
         // Subscribed before they are read, so that no change is missed.
         let changes = gateway.settings_changes();
@@ -110,14 +140,18 @@ impl LiveGateway {
             gateway: gateway.clone(),
             outbox,
             clients,
+            bots,
             cards: ApprovalCards::default(),
             workers: Mutex::default(),
+            transcriptions: Semaphore::new(PARALLEL_TRANSCRIPTIONS),
             taken: Mutex::default(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             stop_sending: CancellationToken::new(),
         });
         core.follow_migrations();
+        gateway.delivery().set_outbox(core.outbox.clone());
+        core.record_sent_answers();
         let live = Self {
             accounts: Arc::default(),
             core: core.clone(),
@@ -154,6 +188,7 @@ impl LiveGateway {
                     if let Err(error) = pruned {
                         tracing::warn!(%error, "failed to prune the inbox");
                     }
+                    core.routing.prune();
                 }
             }
         });
@@ -217,6 +252,7 @@ impl InboundCore {
     }
 
     async fn queue_text(&self, chat: &Chat, text: &str, reply_to: Option<&str>, dedupe_key: &str) {
+        self.routing.mark_spoken(&chat.key);
         let reply = self.new_reply(chat, text, reply_to, dedupe_key);
         if let Err(error) = self.outbox.queue_reply(reply).await {
             tracing::error!(session_key = %chat.key, %error, "failed to queue a reply");
@@ -252,7 +288,7 @@ impl InboundCore {
         let chosen = self
             .routing
             .entry(key)
-            .and_then(|entry| entry.details.model_override);
+            .and_then(|entry| entry.details.model_override.clone());
         chosen.map_or((None, None), |chosen| (chosen.model, chosen.provider))
     }
 }

@@ -7,6 +7,7 @@
 mod answer_stream;
 mod budget;
 mod chat_delivery;
+mod claims;
 mod clients;
 mod clock;
 mod immediate;
@@ -23,7 +24,7 @@ use hermes_config::{
     sync::{Mutex, RwLock},
 };
 use hermes_store::{
-    StoreError,
+    MessageId, StoreError,
     runtime::{
         ChunkStart, NewOutbound, NewOutboundChunk, OutboundChat, OutboundState, RuntimeStore,
     },
@@ -33,8 +34,9 @@ use tokio_util::task::TaskTracker;
 
 use self::{
     budget::ChatBudgets,
+    claims::ClaimedReplies,
     reply_plan::{CaptionUse, ReplyPlan, plan_reply},
-    stored_chunk::{StoredChunk, address_to_json},
+    stored_chunk::{StoredChunk, address_to_json, message_nonce},
     worker::WokenChats,
 };
 use crate::{
@@ -84,6 +86,8 @@ pub struct QueuedReply {
     pub first_posted: Option<AnswerPreview>,
     /// Whether it is marked as late however soon it is sent.
     pub sent_late: bool,
+    /// The stored message that it shows, which gets the platform's id of the first chunk.
+    pub shown_message: Option<MessageId>,
 }
 
 impl QueuedReply {
@@ -102,6 +106,7 @@ impl QueuedReply {
             dedupe_key: dedupe_key.into(),
             first_posted: None,
             sent_late: false,
+            shown_message: None,
         }
     }
 }
@@ -126,6 +131,9 @@ pub struct ChatMigration {
 /// Rewrites the ids that the outbox does not know of: sessions, allow-lists, targets.
 pub type MigrationHandler = Arc<dyn Fn(ChatMigration) -> BoxFuture<'static, ()> + Send + Sync>;
 
+/// Records the platform's id of a stored message that was sent.
+pub type SentHandler = Arc<dyn Fn(MessageId, String) -> BoxFuture<'static, ()> + Send + Sync>;
+
 /// The messages of a gateway. Clones share them.
 #[derive(Clone)]
 pub struct Outbox {
@@ -141,7 +149,9 @@ struct OutboxInner {
     budgets: ChatBudgets,
     permits: Mutex<HashMap<Account, AccountPermits>>,
     woken: WokenChats,
+    claims: ClaimedReplies,
     on_migration: RwLock<Option<MigrationHandler>>,
+    on_sent: RwLock<Option<SentHandler>>,
     /// Tasks of growing answers and typing signs. The worker waits for them when it stops.
     tasks: TaskTracker,
 }
@@ -186,7 +196,9 @@ impl Outbox {
                 budgets: ChatBudgets::default(),
                 permits: Mutex::default(),
                 woken: WokenChats::default(),
+                claims: ClaimedReplies::default(),
                 on_migration: RwLock::default(),
+                on_sent: RwLock::default(),
                 tasks: TaskTracker::new(),
             }),
         }
@@ -201,6 +213,11 @@ impl Outbox {
     /// Who is told when a platform says that a chat has another id.
     pub fn set_migration_handler(&self, handler: MigrationHandler) {
         *self.inner.on_migration.write() = Some(handler);
+    }
+
+    /// Who is told when a stored message is there.
+    pub fn set_sent_handler(&self, handler: SentHandler) {
+        *self.inner.on_sent.write() = Some(handler);
     }
 
     pub fn clients(&self) -> &ClientRegistry {
@@ -250,6 +267,13 @@ impl Outbox {
                 warnings,
             });
         }
+        let _claim = claimed
+            .is_some()
+            .then(|| inner.claims.hold(&reply.dedupe_key));
+        if let Some(ChunkStart::Sent { message_id }) = new.chunks.first().map(|chunk| &chunk.start)
+        {
+            inner.record_shown(reply.shown_message, message_id).await;
+        }
         let Some(ids) = inner.runtime.queue_outbound(&new).await? else {
             // The answer is there or on its way: this preview would be a second copy.
             self.remove_preview(&reply.account, &reply.chat, &reply.dedupe_key, preview)
@@ -262,7 +286,8 @@ impl Outbox {
         if let Some((index, message)) = claimed
             && let Some(id) = ids.get(index)
         {
-            self.finish_claimed(&reply, &mut preview, *id, &message)
+            let shown_message = reply.shown_message.filter(|_| index == 0);
+            self.finish_claimed(&reply, &mut preview, *id, &message, shown_message)
                 .await?;
         }
         inner.woken.wake(chat);
@@ -279,6 +304,7 @@ impl Outbox {
         preview: &mut AnswerPreview,
         id: i64,
         message: &OutboundMessage,
+        shown_message: Option<MessageId>,
     ) -> Result<(), StoreError> {
         let inner = &self.inner;
         let now = inner.clock.monotonic();
@@ -307,6 +333,7 @@ impl Outbox {
         match posted {
             Some(posted) => {
                 budget.record_sent(inner.clock.monotonic());
+                inner.record_shown(shown_message, &posted.message_id).await;
                 inner.runtime.mark_sent(id, &posted.message_id).await
             }
             None => inner.runtime.release_outbound(id).await,
@@ -347,6 +374,14 @@ impl Outbox {
 }
 
 impl OutboxInner {
+    /// Tells that a stored message is there, as this message of the platform.
+    async fn record_shown(&self, shown_message: Option<MessageId>, message_id: &str) {
+        let handler = self.on_sent.read().clone();
+        if let (Some(shown), Some(handler)) = (shown_message, handler) {
+            handler(shown, message_id.to_owned()).await;
+        }
+    }
+
     fn limits(&self, account: &Account) -> ClientLimits {
         let client = self.clients.get(account);
         client.map_or(LEAST_LIMITS, |client| client.limits())
@@ -395,11 +430,20 @@ fn build_outbound(
             chunk.reply_to.clone_from(&reply.reply_to);
         }
         chunk.is_late = reply.sent_late && index == 0;
+        if index == 0 {
+            chunk.shown_message = reply.shown_message.map(|message| message.0);
+        }
+        // A preview has no files: a message with files is another one.
+        if !has_files {
+            chunk.nonce = Some(message_nonce(&reply.dedupe_key, index + 1));
+        }
         let start = match preview.shown.get(index) {
             _ if has_files => ChunkStart::PostAnew,
-            Some(shown) if shown.text == chunk.text && !chunk.is_late => ChunkStart::Sent {
-                message_id: shown.message_id.clone(),
-            },
+            Some(shown) if shown.text == chunk.text && !shown.has_stop && !chunk.is_late => {
+                ChunkStart::Sent {
+                    message_id: shown.message_id.clone(),
+                }
+            }
             Some(shown) => ChunkStart::Replace {
                 message_id: shown.message_id.clone(),
             },

@@ -7,12 +7,14 @@
 
 mod address;
 mod backoff;
+mod clock;
 pub mod discord;
 mod event;
 mod health;
 mod outbound;
 pub mod slack;
 pub mod telegram;
+mod wire_json;
 
 use std::{path::Path, sync::Arc};
 
@@ -21,6 +23,7 @@ use hermes_store::mirror::Channel;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::clock::steady_time;
 pub use self::{
     address::{Account, ChatAddress, ChatKind},
     event::{
@@ -75,6 +78,16 @@ pub trait PlatformClient: Send + Sync + 'static {
     fn account(&self) -> &Account;
 
     fn limits(&self) -> ClientLimits;
+
+    /// The bot's name in commands such as `/stop@name`, without `@`, where commands name one and it is known.
+    fn bot_name(&self) -> Option<String> {
+        None
+    }
+
+    /// The time by the platform's clock, in seconds since 1970: [`InboundEvent::sent_at`] is by the same one.
+    fn platform_time(&self) -> f64 {
+        hermes_store::epoch_seconds()
+    }
 
     /// Receives updates until `stop` is cancelled, reconnecting by itself for as long as that may help.
     fn receive<'a>(

@@ -6,6 +6,7 @@
 mod approvals;
 mod compress;
 mod display;
+mod elicitation;
 mod job;
 mod log;
 mod outcome;
@@ -47,6 +48,7 @@ use self::{
 };
 use crate::runs::session_slots::{SessionSlots, TurnSlots};
 pub use crate::runs::{
+    elicitation::ServerQuestion,
     log::RunWatcher,
     surface::{ChatSurface, TurnObserver, TurnResult},
     turn::TurnRequest,
@@ -467,6 +469,7 @@ impl RunsInner {
         live.progress
             .send_modify(|progress| progress.is_over = true);
         self.session_slots.clear_idle().await;
+        self.parts.agent.store().checkpoint_if_due().await;
     }
 
     async fn execute_input(

@@ -66,11 +66,64 @@ pub fn check_target(home: &Home, gateway: &GatewaySettings, target: &str) -> Res
     target::resolve_target(home, gateway, target).map(drop)
 }
 
+/// The bot and the chat that a target means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ResolvedTarget {
+    pub(crate) platform: Platform,
+    /// Empty for the first account.
+    pub(crate) account: String,
+    pub(crate) chat_id: String,
+    pub(crate) thread_id: Option<String>,
+}
+
+/// Finds the chat of a target.
+pub(crate) fn resolve_target(
+    home: &Home,
+    gateway: &GatewaySettings,
+    target: &str,
+) -> Result<ResolvedTarget, SendError> {
+    let found = target::resolve_target(home, gateway, target)?;
+    Ok(ResolvedTarget {
+        platform: found.platform,
+        account: found.account,
+        chat_id: found.chat.id,
+        thread_id: found.chat.thread,
+    })
+}
+
+/// Adds a message that was sent to the conversation of its chat. Returns whether there is one.
+pub(crate) async fn mirror_message(
+    home: &Home,
+    gateway: &GatewaySettings,
+    target: &str,
+    text: &str,
+    message_id: &str,
+) -> bool {
+    let Ok(found) = target::resolve_target(home, gateway, target) else {
+        return false;
+    };
+    let label = found.label();
+    let mut chats = vec![found.chat.id.as_str()];
+    if found.platform == Platform::Discord {
+        // A Discord thread is a channel.
+        chats.extend(found.chat.thread.as_deref());
+    }
+    let sending = MirroredMessage {
+        platform: &label,
+        chats,
+        thread: found.chat.thread.as_deref(),
+        text,
+        message_id,
+    };
+    mirror::append_to_session(home, &sending).await
+}
+
 /// Sends messages for a home. Connections are opened on demand; clones share them.
 #[derive(Debug, Clone)]
 pub struct MessageSender {
     inner: Arc<SenderInner>,
     timeout: Duration,
+    mirrors: bool,
 }
 
 #[derive(Debug)]
@@ -117,6 +170,7 @@ impl MessageSender {
                 clients: Mutex::default(),
             }),
             timeout: REPLY_TIMEOUT,
+            mirrors: true,
         }
     }
 
@@ -124,6 +178,13 @@ impl MessageSender {
     #[must_use]
     pub fn with_timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
+        self
+    }
+
+    /// Does not add what it sends to conversations.
+    #[must_use]
+    pub fn without_mirror(mut self) -> Self {
+        self.mirrors = false;
         self
     }
 
@@ -192,7 +253,8 @@ impl MessageSender {
                 text: &stored,
                 message_id: &delivered.receipt.message_id,
             };
-            let mirrored = mirror::append_to_session(&self.inner.home, &sending).await;
+            let mirrored =
+                self.mirrors && mirror::append_to_session(&self.inner.home, &sending).await;
             Ok(SentMessage {
                 success: true,
                 platform,

@@ -1,5 +1,5 @@
-//! The cron scheduler: checks for due jobs every minute, and immediately when the job file changes. Under a Hub, which
-//! schedules jobs itself, it only prunes old runs.
+//! The cron scheduler: checks for due jobs every minute, and immediately when the job file changes; and follows their
+//! messages. Under a Hub, which schedules jobs itself, it starts none.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -32,6 +32,9 @@ pub fn run_ticker<'a>(gateway: &'a Gateway, stop: &'a CancellationToken) -> BoxF
             tokio::select! {
                 () = stop.cancelled() => return,
                 _ = looks.tick() => {}
+            }
+            if gateway.delivery().has_queued() {
+                follow_deliveries(gateway).await;
             }
             let written = file_stamp(&file).await;
             if Instant::now() < next && written == seen {
@@ -78,6 +81,14 @@ async fn start_run(gateway: &Gateway, claimed: ClaimedRun) {
         .start(run_input, RunSource::Cron, input, None);
     if let Err(error) = started.await {
         tracing::error!(%error, "failed to start a cron job");
+    }
+}
+
+/// Finds out what became of messages in the outbox.
+async fn follow_deliveries(gateway: &Gateway) {
+    let followed = gateway.delivery().follow_queued(gateway.runner()).await;
+    if let Err(error) = followed {
+        tracing::warn!(%error, "failed to follow the deliveries of cron jobs");
     }
 }
 

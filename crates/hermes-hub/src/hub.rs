@@ -6,7 +6,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
-use hermes_mcp::serve::{Principal as McpPrincipal, http::OpenSessions};
+use hermes_serve::{Principal as McpPrincipal, http::OpenSessions};
 use tokio::sync::watch;
 
 mod always_on;

@@ -15,9 +15,13 @@ const LATENCY_BUCKETS: [f64; 10] = [
 ];
 
 /// Help texts of all metrics. Tests fail for a metric that is missing here.
-const HELP: [(&str, &str); 23] = [
+const HELP: [(&str, &str); 25] = [
     ("agents", "Agents by state."),
     ("approvals_pending", "Pending approvals."),
+    (
+        "bots",
+        "Bots of tenants on messaging platforms, by platform and state.",
+    ),
     (
         "approvals_total",
         "Approvals that were decided or expired, by state.",
@@ -58,6 +62,10 @@ const HELP: [(&str, &str); 23] = [
         "Runs that ended since the start, by status.",
     ),
     ("runs_total", "Runs, by status."),
+    (
+        "tenant_bot_last_ok_seconds",
+        "When each bot heard something last, in seconds since 1970.",
+    ),
     (
         "tenant_used_bytes",
         "Bytes used by the home of each tenant.",

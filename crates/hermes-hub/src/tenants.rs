@@ -1,6 +1,7 @@
 //! Tenants at work: their effective settings, their agents, their runs and cron jobs.
 
 pub mod agents;
+pub mod bots;
 pub(crate) mod documents;
 pub(crate) mod lookup;
 pub(crate) mod reserved_variables;

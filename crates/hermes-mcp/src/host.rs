@@ -256,6 +256,11 @@ impl Host {
         let mut handles = self.handles();
         handles.retain(|handle| is_meant(&handle.name));
         Box::pin(async move {
+            let is_open = |handle: &Arc<ServerHandle>| handle.link.borrow().is_first_attempt();
+            // Every turn comes here: it says nothing once there is nothing to wait for.
+            if !handles.iter().any(is_open) {
+                return missing_among(&handles);
+            }
             let waits = handles.iter().map(async |handle| {
                 let mut link = handle.link.clone();
                 let _ = link.wait_for(|link| !link.is_first_attempt()).await;
@@ -313,14 +318,7 @@ impl Host {
 
     /// Logs the result of a discovery, and returns the servers that are missing.
     fn log_discovery(&self, handles: &[Arc<ServerHandle>]) -> Vec<ServerName> {
-        let missing: Vec<ServerName> = handles
-            .iter()
-            .filter(|handle| {
-                !handle.link.borrow().status.offers_tools()
-                    || handle.link.borrow().catalog.is_none()
-            })
-            .map(|handle| handle.name.clone())
-            .collect();
+        let missing = missing_among(handles);
         let connecting = handles
             .iter()
             .filter(|handle| missing.contains(&handle.name))
@@ -444,4 +442,14 @@ fn naming(settings: &Settings) -> Naming {
         ToolNaming::Single => Naming::Single,
         ToolNaming::Double => Naming::Double,
     }
+}
+
+/// The servers that offer no tools.
+fn missing_among(handles: &[Arc<ServerHandle>]) -> Vec<ServerName> {
+    let is_missing = |handle: &&Arc<ServerHandle>| {
+        let link = handle.link.borrow();
+        !link.status.offers_tools() || link.catalog.is_none()
+    };
+    let missing = handles.iter().filter(is_missing);
+    missing.map(|handle| handle.name.clone()).collect()
 }

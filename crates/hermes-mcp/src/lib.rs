@@ -14,7 +14,6 @@ pub mod http_client;
 pub mod oauth;
 mod packages;
 pub mod process;
-pub mod serve;
 pub mod server_request;
 pub mod tools;
 pub mod transport;
@@ -22,10 +21,10 @@ pub mod transport;
 pub use call::{CallError, CallOptions, outcome::Outcome};
 pub use connection::{
     RememberedTools,
-    era::Era,
     link::{Link, LinkStatus, LoginAdvice},
     session::{McpSession, Progress},
 };
+pub use hermes_serve::Era;
 pub use host::{
     Host, HostOptions, HostRequest, ReloadReport, RequestOutcome, config_watch::ConfigWatch,
     status::ServerStatus,

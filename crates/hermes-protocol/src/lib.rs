@@ -5,23 +5,21 @@
 //! missing or of another type is an error, so that a policy that is not understood never allows anything. What operators
 //! write may leave members out; the Hub fills them in with [`Policy::resolve`] before an agent sees it.
 
-mod decision;
 mod directives;
 mod error;
 mod event;
-mod input;
 mod pattern;
 mod policy;
+mod request;
 #[cfg(test)]
 mod tests;
 
-pub use decision::{ApprovalChoice, ApprovalDecision, UnknownChoice};
 pub use directives::Directives;
 pub use error::ProtocolError;
 pub use event::{ApprovalOutcome, EventEnvelope, RunEvent, RunFailure, TokenUsage};
-pub use input::PromptInput;
 pub use pattern::{escape_pattern, matches_pattern};
 pub use policy::{
     ApprovalRules, CronLimits, EgressRules, EnvRules, Feature, FeatureRules, FormatVersion,
     ModelRules, OnTimeout, Policy, RunLimits, ToolPermission, ToolRules,
 };
+pub use request::{ApprovalChoice, ApprovalDecision, PromptInput, UnknownChoice};

@@ -28,7 +28,7 @@ pub fn utc_iso(epoch: f64) -> String {
 }
 
 /// `2026-11-15T02:01:02.467454+01:00`, as Python's `isoformat` writes it.
-pub(crate) fn zoned_iso(time: &Zoned) -> String {
+pub fn zoned_iso(time: &Zoned) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S.%6f%:z").to_string()
 }
 

@@ -19,7 +19,10 @@ pub use claim::{
     Claim, Due, RunResult, TickLock, heartbeat_age, remove_heartbeat, write_heartbeat,
 };
 pub use directory::{CRON_DIRECTORY, CronDirectory, JOBS_FILE};
-pub use executions::{DeliveryRecord, DeliveryStatus, Execution, ExecutionStatus, Executions};
+pub use executions::{
+    DeliveryRecord, DeliveryStatus, DeliveryTarget, Execution, ExecutionStatus, Executions,
+    QueuedDelivery, RunMessage, describe_failures,
+};
 pub use file::{CronError, CronFile};
 pub use job::{
     CHANGEABLE_KEYS, Job, JobChanges, JobState, MAX_NAME_LENGTH, MAX_PROMPT_LENGTH, NewJob, Repeat,

@@ -1,8 +1,8 @@
 //! The one place that opens databases: connections, pools, locking and write transactions.
 //!
-//! A database has one writer connection behind a fair queue and a few readers. Writes begin with `BEGIN IMMEDIATE`,
-//! so that a lock held by another process shows at once and is waited for. Other crates bring their own tables and open
-//! them by [`Database::open`].
+//! A database has one writer connection behind a fair queue, one for checkpoints and a few readers. Writes begin with
+//! `BEGIN IMMEDIATE`, so that a lock held by another process shows at once and is waited for. Other crates bring their own
+//! tables and open them by [`Database::open`].
 
 use std::{
     fs, io,
@@ -64,10 +64,11 @@ pub struct Database {
     readers: SqlitePool,
     /// A pool of one: its queue is fair.
     writer: Option<SqlitePool>,
+    /// Copies the log back, on a connection of its own: it waits for the disk, and writers do not wait for it.
+    checkpointer: Option<SqlitePool>,
     /// Timeout of a write, for its turn and for other processes.
     write_timeout: Duration,
-    writes: AtomicU32,
-    /// Writes whose checkpoint was deferred.
+    /// Writes since the last checkpoint.
     deferred_checkpoints: AtomicU32,
     /// Writes that share commits.
     group: Arc<WriteGroup>,
@@ -80,8 +81,8 @@ impl Database {
             path: path.to_path_buf(),
             readers: open_pool(READERS, options),
             writer: None,
+            checkpointer: None,
             write_timeout: WRITE_TIMEOUT,
-            writes: AtomicU32::new(0),
             deferred_checkpoints: AtomicU32::new(0),
             group: WriteGroup::new(),
         }
@@ -93,8 +94,8 @@ impl Database {
             path: path.to_path_buf(),
             readers: permanent_pool(held_options(options)),
             writer: None,
+            checkpointer: None,
             write_timeout: WRITE_TIMEOUT,
-            writes: AtomicU32::new(0),
             deferred_checkpoints: AtomicU32::new(0),
             group: WriteGroup::new(),
         }
@@ -108,8 +109,8 @@ impl Database {
             path: PathBuf::from(":memory:"),
             readers: only.clone(),
             writer: Some(only),
+            checkpointer: None,
             write_timeout: WRITE_TIMEOUT,
-            writes: AtomicU32::new(0),
             deferred_checkpoints: AtomicU32::new(0),
             group: WriteGroup::new(),
         }
@@ -121,8 +122,8 @@ impl Database {
             path: path.to_path_buf(),
             readers: open_pool(READERS, reader_options(path)),
             writer: Some(open_pool(1, writer_options(path))),
+            checkpointer: Some(open_pool(1, writer_options(path))),
             write_timeout: WRITE_TIMEOUT,
-            writes: AtomicU32::new(0),
             deferred_checkpoints: AtomicU32::new(0),
             group: WriteGroup::new(),
         }
@@ -178,11 +179,11 @@ impl Database {
 
     /// Runs a checkpoint if it was deferred often enough.
     pub(crate) async fn run_deferred_checkpoint(&self) {
-        if let Some(writer) = &self.writer
+        if let Some(checkpointer) = &self.checkpointer
             && self.deferred_checkpoints.load(Ordering::Relaxed) >= CHECKPOINT_INTERVAL
         {
             self.deferred_checkpoints.store(0, Ordering::Relaxed);
-            checkpoint(writer, "PRAGMA wal_checkpoint(PASSIVE)").await;
+            checkpoint(checkpointer, "PRAGMA wal_checkpoint(PASSIVE)").await;
         }
     }
 
@@ -195,6 +196,9 @@ impl Database {
     pub async fn close(&self) {
         self.group.abandon();
         self.readers.close().await;
+        if let Some(checkpointer) = &self.checkpointer {
+            checkpointer.close().await;
+        }
         if let Some(writer) = &self.writer {
             if !writer.is_closed() {
                 checkpoint(writer, "PRAGMA wal_checkpoint(TRUNCATE)").await;
@@ -225,18 +229,11 @@ impl DatabaseWrite<'_> {
         Ok(())
     }
 
+    /// Commits, and runs the checkpoint if it is due. Not for a write that somebody waits for.
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         let database = self.database;
-        self.transaction
-            .commit()
-            .await
-            .map_err(|error| database.error(error))?;
-        let writes = database.writes.fetch_add(1, Ordering::Relaxed) + 1;
-        if let Some(writer) = &database.writer
-            && writes.is_multiple_of(CHECKPOINT_INTERVAL)
-        {
-            checkpoint(writer, "PRAGMA wal_checkpoint(PASSIVE)").await;
-        }
+        self.commit_without_checkpoint().await?;
+        database.run_deferred_checkpoint().await;
         Ok(())
     }
 }
@@ -261,8 +258,8 @@ async fn replace_connection(writer: &SqlitePool) -> Result<(), sqlx::Error> {
 }
 
 /// Best effort: a later checkpoint copies what this one does not.
-async fn checkpoint(writer: &SqlitePool, statement: &'static str) {
-    if let Err(error) = sqlx::query(statement).fetch_all(writer).await {
+async fn checkpoint(connections: &SqlitePool, statement: &'static str) {
+    if let Err(error) = sqlx::query(statement).fetch_all(connections).await {
         tracing::debug!(%error, "WAL checkpoint failed");
     }
 }

@@ -148,6 +148,18 @@ pub(crate) fn sqlite_message(error: &sqlx::Error) -> String {
 }
 
 impl StoreError {
+    /// Whether the same may work later, without anybody changing the store: a full or unreadable disk, a lock.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::DiskFull { .. } | Self::Locked { .. } | Self::Io { .. } => true,
+            Self::Database { source, .. } => matches!(
+                source.downcast_ref().and_then(sqlite_error_kind),
+                Some(SqliteErrorKind::Disk | SqliteErrorKind::CannotOpen)
+            ),
+            _ => false,
+        }
+    }
+
     /// Sorts a driver's error by what its reader can do about it.
     pub(crate) fn from_database(path: &Path, error: sqlx::Error) -> Self {
         let path = path.to_path_buf();

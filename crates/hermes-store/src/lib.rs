@@ -25,13 +25,13 @@ mod sessions;
 mod store;
 mod watch;
 
-pub use clock::{epoch_seconds, local_iso, utc_iso};
+pub use clock::{epoch_seconds, local_iso, utc_iso, zoned_iso};
 pub use error::StoreError;
 pub use file::lock_with_timeout;
 pub use ids::{BadSessionId, MessageId, SessionId, SessionKey};
 pub use messages::{
-    CompactionFailure, Content, MessageQuery, MessageRows, MessageState, MessageWindow, NewMessage,
-    PlatformTurn, RecentTexts, RewindResult, Role, StoredMessage, TextMessage,
+    ActiveRows, CompactionFailure, Content, MessageQuery, MessageRows, MessageState, MessageWindow,
+    NewMessage, PlatformTurn, RecentTexts, RewindResult, Role, StoredMessage, TextMessage,
 };
 pub use origin::{Origin, SessionKeyPolicy};
 pub use search::{SearchHit, SearchMatching, SearchOrder, SearchQuery};

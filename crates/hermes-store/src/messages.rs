@@ -21,7 +21,7 @@ pub use compact::CompactionFailure;
 pub use content::Content;
 pub(crate) use content::is_structured;
 pub use platform_message::PlatformTurn;
-pub use read::{MessageQuery, MessageRows, MessageWindow};
+pub use read::{ActiveRows, MessageQuery, MessageRows, MessageWindow};
 pub use rewind::RewindResult;
 
 /// The columns [`StoredMessage`] is read from.
@@ -250,7 +250,7 @@ impl Store {
         .execute(&mut *write)
         .await
         .map_err(|error| self.error(error))?;
-        write.commit().await?;
+        write.commit_without_checkpoint().await?;
         Ok(ids)
     }
 

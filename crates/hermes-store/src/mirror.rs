@@ -1,10 +1,11 @@
 //! Files that show the gateway's routing to people and other programs: `sessions/sessions.json` and the directory
-//! of channels. The routing itself is in the database; each save writes both.
+//! of channels. The routing itself is in the database.
 
-use std::path::PathBuf;
+use std::{borrow::Borrow, path::PathBuf};
 
 use hermes_config::Home;
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer, ser::SerializeMap as _};
+use serde_json::Value;
 
 use crate::{SessionKey, Store, StoreError, file};
 
@@ -67,18 +68,33 @@ pub async fn load_routing(home: &Home, store: &Store) -> Result<Vec<RoutingEntry
 pub async fn save_routing(
     home: &Home,
     store: &Store,
-    entries: &[RoutingEntry],
+    entries: &[impl Borrow<RoutingEntry>],
     copy: SessionsJson,
 ) -> Result<(), StoreError> {
-    let rows: Vec<(SessionKey, Value)> = entries
-        .iter()
-        .map(|entry| (entry.session_key.clone(), entry.to_json()))
-        .collect();
+    let rows: Vec<(SessionKey, Value)> = entries.iter().map(routing_row).collect();
     store.replace_routing(&routing_scope(home), &rows).await?;
     if copy == SessionsJson::Written {
-        write_sessions_file(home, &rows)?;
+        write_sessions_file(home, entries)?;
     }
     Ok(())
+}
+
+/// Saves entries that are new or changed and removes others, in the database alone. The rest stays as it is.
+pub async fn save_routing_changes(
+    home: &Home,
+    store: &Store,
+    changed: &[impl Borrow<RoutingEntry>],
+    removed: &[SessionKey],
+) -> Result<(), StoreError> {
+    let rows: Vec<(SessionKey, Value)> = changed.iter().map(routing_row).collect();
+    store
+        .update_routing(&routing_scope(home), &rows, removed)
+        .await
+}
+
+fn routing_row(entry: &impl Borrow<RoutingEntry>) -> (SessionKey, Value) {
+    let entry = entry.borrow();
+    (entry.session_key.clone(), entry.to_json())
 }
 
 /// What `sessions.json` says. A missing file means no entries; invalid entries are skipped.
@@ -109,13 +125,32 @@ pub fn read_sessions_json(home: &Home) -> Result<Vec<(SessionKey, Value)>, Store
         .collect())
 }
 
-fn write_sessions_file(home: &Home, rows: &[(SessionKey, Value)]) -> Result<(), StoreError> {
+/// Writes all entries to the file.
+pub fn write_sessions_file(
+    home: &Home,
+    entries: &[impl Borrow<RoutingEntry>],
+) -> Result<(), StoreError> {
     let path = sessions_file(home);
-    let mut map = Map::new();
-    map.insert("_README".into(), README.into());
-    for (key, entry) in rows {
-        map.insert(key.to_string(), entry.clone());
+    let written = serde_json::to_vec_pretty(&SessionsFile(entries)).map_err(Into::into);
+    written
+        .and_then(|mut text| {
+            text.push(b'\n');
+            file::replace_file(&path, &text)
+        })
+        .map_err(|source| StoreError::Io { path, source })
+}
+
+/// The file, written entry by entry: there may be thousands.
+struct SessionsFile<'a, E>(&'a [E]);
+
+impl<E: Borrow<RoutingEntry>> Serialize for SessionsFile<'_, E> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len() + 1))?;
+        map.serialize_entry("_README", README)?;
+        for entry in self.0 {
+            let entry = entry.borrow();
+            map.serialize_entry(entry.session_key.as_str(), &entry.to_json())?;
+        }
+        map.end()
     }
-    let text = format!("{:#}\n", Value::Object(map));
-    file::replace_file(&path, text.as_bytes()).map_err(|source| StoreError::Io { path, source })
 }

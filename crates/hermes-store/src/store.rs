@@ -84,6 +84,12 @@ impl Store {
         version.await.map_err(|error| self.error(error))
     }
 
+    /// Copies the log back into the database if enough was written since. Called when nobody waits for the next write:
+    /// messages are stored without it.
+    pub async fn checkpoint_if_due(&self) {
+        self.inner.database.run_deferred_checkpoint().await;
+    }
+
     /// Writes everything back into the one file and closes the connections, those of clones too.
     pub async fn close(&self) {
         self.inner.database.close().await;

@@ -8,6 +8,7 @@
 pub mod authorization;
 mod behaviour;
 mod binary;
+mod connect_proxy;
 mod database_lock;
 mod grandchild;
 mod home;
@@ -20,6 +21,7 @@ mod reserved_port;
 mod script;
 mod server_thread;
 mod stdio;
+mod tls_front;
 mod wire;
 
 pub use crate::reserved_port::ReservedPort;
@@ -29,6 +31,7 @@ pub use behaviour::{
     ProcessBehaviour, ReplyFormat, Tls, Tool, WrongId,
 };
 pub use binary::{binary, binary_of};
+pub use connect_proxy::ConnectProxy;
 pub use database_lock::DatabaseLock;
 pub use grandchild::{DETACH, detach};
 pub use home::TemporaryHome;
@@ -40,4 +43,5 @@ pub use observe::{
 pub use record::{recorded, recorded_messages};
 pub use script::{Outlet, SECRETS, ScriptSession, ServerScript};
 pub use stdio::{EchoPath, serve as serve_stdio};
+pub use tls_front::TlsFront;
 pub use wire::{LEGACY, STATELESS};

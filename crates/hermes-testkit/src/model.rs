@@ -8,6 +8,7 @@ mod log;
 mod script;
 mod server;
 mod stream;
+mod transcription;
 
 pub use log::ModelCall;
 pub use script::{
@@ -16,7 +17,10 @@ pub use script::{
 
 use std::sync::Arc;
 
-use crate::server_thread::{BoundPort, ServerThread};
+use crate::{
+    platform::PlatformRequest,
+    server_thread::{BoundPort, ServerThread},
+};
 use server::ScriptedModel;
 
 /// A scripted model on a loopback port; it stops when dropped.
@@ -69,6 +73,11 @@ impl ModelServer {
     /// Every request for an answer so far, oldest first.
     pub fn requests(&self) -> Vec<ModelCall> {
         self.server.calls()
+    }
+
+    /// Every request for a transcript so far, oldest first.
+    pub fn transcriptions(&self) -> Vec<PlatformRequest> {
+        self.server.transcriptions()
     }
 
     /// Every path that was asked for, lists of models included.

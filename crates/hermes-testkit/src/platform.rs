@@ -24,7 +24,7 @@ pub use telegram::{
     TelegramDraft, TelegramDraftedMessage, TelegramFile, TelegramMessage, TelegramServer,
 };
 
-use std::sync::Arc;
+use std::{net::SocketAddr, sync::Arc};
 
 use crate::server_thread::{BoundPort, ServerThread};
 use server::{PlatformKind, PlatformState};
@@ -81,6 +81,16 @@ impl PlatformServer {
         format!("http://{}", self.thread.address())
     }
 
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.thread.address()
+    }
+
+    /// Gives addresses of files and WebSockets under another origin, such as `https://slack.test`.
+    pub fn announce(&self, origin: &str) {
+        self.server.announce(origin);
+    }
+
     /// Lets the next request whose path contains these words fail. Several are used up in their order.
     pub fn fail(&self, path: &str, fault: PlatformFault) {
         self.fail_after(path, 0, fault);
@@ -89,6 +99,11 @@ impl PlatformServer {
     /// As [`Self::fail`], once so many requests of that kind have gone well.
     pub fn fail_after(&self, path: &str, good: usize, fault: PlatformFault) {
         self.server.add_fault(path, good, fault);
+    }
+
+    /// Its clock is so many seconds ahead of this machine's. Messages of people say what their test says.
+    pub fn set_clock_ahead(&self, seconds: i64) {
+        self.server.set_clock_ahead(seconds);
     }
 
     /// Every request so far, oldest first.

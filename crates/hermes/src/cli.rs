@@ -8,9 +8,8 @@ mod deferred;
 mod home;
 mod hub;
 mod mcp;
+mod messaging;
 pub mod original;
-mod pairing;
-mod send;
 mod sessions;
 mod unknown;
 
@@ -36,7 +35,7 @@ pub(crate) use crate::cli::{
         },
         token::{TokenArgs, TokenCommand},
     },
-    send::{ChannelsCommand, ChannelsListArgs},
+    messaging::{ChannelsCommand, ChannelsListArgs},
 };
 pub(crate) use chat::ChatArgs;
 pub(crate) use cron::{
@@ -53,8 +52,7 @@ pub(crate) use mcp::{
     LogoutArgs, McpCommand, NameArgs, PromptsArgs, PsArgs, ReauthArgs, ReloadArgs, RemoveArgs,
     ResourcesArgs, ServeArgs, StatusArgs, TestArgs, ToolsArgs,
 };
-pub(crate) use pairing::{PairingApproveArgs, PairingCommand, PairingRevokeArgs};
-pub(crate) use send::SendArgs;
+pub(crate) use messaging::{PairingApproveArgs, PairingCommand, PairingRevokeArgs, SendArgs};
 pub(crate) use sessions::{
     DeleteArgs, ExportArgs, ExportFormat, RenameArgs, SearchArgs, SessionArgs, SessionsCommand,
     SessionsListArgs,

@@ -7,7 +7,6 @@ use crate::{
     logging,
 };
 
-mod channels;
 mod chat;
 mod completions;
 mod config;
@@ -52,7 +51,7 @@ pub(crate) fn run(context: &Context, command: CliCommand) -> Result<(), Failure>
         CliCommand::Model(args) => model::run(context, &args),
         CliCommand::Sessions(args) => sessions::run(context, args.into_inner().command),
         CliCommand::Send(args) => send::run(context, &args),
-        CliCommand::Channels(args) => channels::run(context, &args.command),
+        CliCommand::Channels(args) => send::run_channels(context, &args.command),
         CliCommand::Pairing(args) => pairing::run(context, &args.command),
         CliCommand::Cron(args) => cron::run(context, args.into_inner().command),
         CliCommand::Skills(args) => skills::run(context, args.into_inner().command),

@@ -2,8 +2,12 @@
 //! `hermes up` adds the user's own home as a tenant.
 
 mod backups;
+#[cfg(unix)]
+pub(crate) mod bots;
 mod isolation;
 mod opening;
+#[cfg(unix)]
+pub(crate) mod private_routes;
 #[cfg(unix)]
 pub mod runtime;
 #[cfg(unix)]

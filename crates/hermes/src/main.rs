@@ -22,8 +22,8 @@ fn main() -> ExitCode {
     }
     // What the self-test of the isolation lets a tenant try.
     #[cfg(unix)]
-    if mode.is_some_and(|mode| mode == hermes::embedded_hub::runtime::connect_check::ARGUMENT) {
-        return hermes::embedded_hub::runtime::connect_check::run();
+    if mode.is_some_and(|mode| mode == hermes::embedded_hub::runtime::CONNECT_ARGUMENT) {
+        return hermes::embedded_hub::runtime::try_connect();
     }
     hermes::run()
 }

@@ -11,6 +11,7 @@ use hermes_config::{
 };
 use hermes_store::runtime::ApprovalAnswer;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio::sync::watch;
 
 use super::socket::DecisionSocket;
@@ -22,6 +23,39 @@ pub struct SubmittedDecision {
     pub by: String,
     /// For the model.
     pub reason: Option<String>,
+    /// What became of the form, if the request is one.
+    pub reply: Option<FormReply>,
+}
+
+impl SubmittedDecision {
+    /// A bare decision.
+    pub fn new(answer: ApprovalAnswer, by: impl Into<String>) -> Self {
+        Self {
+            answer,
+            by: by.into(),
+            reason: None,
+            reply: None,
+        }
+    }
+}
+
+/// What somebody made of a form.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FormReply {
+    /// The answers by the names of their fields, which go with a yes.
+    Answers(Map<String, Value>),
+    /// It was left without a decision, which goes with a no.
+    Dismissed,
+}
+
+/// Which answers a request takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AnswerRule {
+    Any,
+    /// No "always".
+    NotPermanent,
+    /// A yes has to bring the answers of a form.
+    WithAnswers,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -32,6 +66,8 @@ pub enum SubmitOutcome {
     NotWaiting,
     /// This request does not allow an "always" answer.
     NotPermanent,
+    /// This request is a form: a yes without its answers is not enough.
+    NeedsAnswers,
     /// The peer may not decide: it was started by the agent that asks.
     Refused,
 }
@@ -54,7 +90,20 @@ pub(super) type PendingDecisions = Arc<Mutex<HashMap<String, PendingDecision>>>;
 
 pub(super) struct PendingDecision {
     answer: watch::Sender<Option<SubmittedDecision>>,
-    may_be_permanent: bool,
+    rule: AnswerRule,
+}
+
+impl PendingDecision {
+    /// Why an answer is not taken.
+    fn find_refusal(&self, given: &SubmittedDecision) -> Option<SubmitOutcome> {
+        let has_answers = matches!(given.reply, Some(FormReply::Answers(_)));
+        match (self.rule, given.answer) {
+            (_, ApprovalAnswer::Deny) | (AnswerRule::Any, _) => None,
+            (AnswerRule::WithAnswers, _) if !has_answers => Some(SubmitOutcome::NeedsAnswers),
+            (_, ApprovalAnswer::Always) => Some(SubmitOutcome::NotPermanent),
+            _ => None,
+        }
+    }
 }
 
 /// A pending request. Dropping it removes it.
@@ -77,11 +126,11 @@ impl DecisionRegistry {
     }
 
     /// Registers a request that others can decide.
-    pub async fn register_request(&self, id: &str, may_be_permanent: bool) -> DecisionWaiter {
+    pub async fn register_request(&self, id: &str, rule: AnswerRule) -> DecisionWaiter {
         let (sender, answer) = watch::channel(None);
         let entry = PendingDecision {
             answer: sender,
-            may_be_permanent,
+            rule,
         };
         lock_pending(&self.inner.pending).insert(id.to_owned(), entry);
         let waiting = DecisionWaiter {
@@ -126,19 +175,17 @@ pub(super) fn submit_decision(
     given: SubmittedDecision,
 ) -> SubmitOutcome {
     let mut waiting = lock_pending(waiting);
-    match waiting.get(id) {
-        None => SubmitOutcome::NotWaiting,
-        Some(entry) if given.answer == ApprovalAnswer::Always && !entry.may_be_permanent => {
-            SubmitOutcome::NotPermanent
-        }
-        Some(entry) => {
-            let sent = entry.answer.send(Some(given));
-            waiting.remove(id);
-            match sent {
-                Ok(()) => SubmitOutcome::Accepted,
-                Err(_) => SubmitOutcome::NotWaiting,
-            }
-        }
+    let Some(entry) = waiting.get(id) else {
+        return SubmitOutcome::NotWaiting;
+    };
+    if let Some(refusal) = entry.find_refusal(&given) {
+        return refusal;
+    }
+    let sent = entry.answer.send(Some(given));
+    waiting.remove(id);
+    match sent {
+        Ok(()) => SubmitOutcome::Accepted,
+        Err(_) => SubmitOutcome::NotWaiting,
     }
 }
 
@@ -178,11 +225,7 @@ mod tests {
     use super::*;
 
     fn given(answer: ApprovalAnswer) -> SubmittedDecision {
-        SubmittedDecision {
-            answer,
-            by: "b".into(),
-            reason: None,
-        }
+        SubmittedDecision::new(answer, "b")
     }
 
     #[tokio::test]
@@ -193,7 +236,9 @@ mod tests {
             decisions.submit("ap_1", given(ApprovalAnswer::Once)),
             SubmitOutcome::NotWaiting
         );
-        let waiting = decisions.register_request("ap_1", false).await;
+        let waiting = decisions
+            .register_request("ap_1", AnswerRule::NotPermanent)
+            .await;
         assert_eq!(
             decisions.submit("ap_1", given(ApprovalAnswer::Always)),
             SubmitOutcome::NotPermanent
@@ -208,10 +253,46 @@ mod tests {
         );
         assert_eq!(waiting.wait().await.answer, ApprovalAnswer::Deny);
         assert_eq!(waiting.finish().unwrap().answer, ApprovalAnswer::Deny);
-        drop(decisions.register_request("ap_2", true).await);
+        drop(decisions.register_request("ap_2", AnswerRule::Any).await);
         assert_eq!(
             decisions.submit("ap_2", given(ApprovalAnswer::Once)),
             SubmitOutcome::NotWaiting
+        );
+        decisions.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_form_takes_a_yes_with_its_answers_or_a_no() {
+        let directory = tempfile::tempdir().unwrap();
+        let decisions = DecisionRegistry::new(Home::at(directory.path()));
+        let waiting = decisions
+            .register_request("ap_1", AnswerRule::WithAnswers)
+            .await;
+        for bare in [
+            ApprovalAnswer::Once,
+            ApprovalAnswer::Session,
+            ApprovalAnswer::Always,
+        ] {
+            assert_eq!(
+                decisions.submit("ap_1", given(bare)),
+                SubmitOutcome::NeedsAnswers
+            );
+        }
+        let filled = SubmittedDecision {
+            reply: Some(FormReply::Answers(Map::new())),
+            ..given(ApprovalAnswer::Once)
+        };
+        assert_eq!(
+            decisions.submit("ap_1", filled.clone()),
+            SubmitOutcome::Accepted
+        );
+        assert_eq!(waiting.wait().await, filled);
+        let _waiting = decisions
+            .register_request("ap_2", AnswerRule::WithAnswers)
+            .await;
+        assert_eq!(
+            decisions.submit("ap_2", given(ApprovalAnswer::Deny)),
+            SubmitOutcome::Accepted
         );
         decisions.close().await;
     }

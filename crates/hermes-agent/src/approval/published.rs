@@ -28,7 +28,7 @@ use tokio_util::task::TaskTracker;
 
 use super::{
     ApprovalKind, ApprovalRequest, Approver, Decision,
-    decisions::{DecisionRegistry, DecisionWaiter, SubmittedDecision},
+    decisions::{AnswerRule, DecisionRegistry, DecisionWaiter, SubmittedDecision},
 };
 use crate::printable::printable;
 
@@ -53,8 +53,8 @@ type ChangeCallback = Box<dyn Fn(ApprovalChange<'_>) + Send + Sync>;
 pub enum ApprovalChange<'a> {
     Opened {
         approval: &'a NewApproval,
-        /// A page that has to be opened before a yes.
-        link: Option<&'a str>,
+        /// Whether a yes has to bring answers.
+        needs_answers: bool,
     },
     Closed {
         id: &'a str,
@@ -190,11 +190,8 @@ impl PublishedApprover {
             return std::future::pending().await;
         };
         let store = row.store.get_or_init(|| store.clone());
-        let may_be_permanent = row.new.allow_permanent;
-        let waiting = self
-            .decisions
-            .register_request(&row.new.id, may_be_permanent)
-            .await;
+        let rule = row.answer_rule();
+        let waiting = self.decisions.register_request(&row.new.id, rule).await;
         let waiting = row.waiter.get_or_init(|| waiting);
         if let Err(error) = row.publish(store).await {
             tracing::warn!(%error, "approval could not be published");
@@ -204,6 +201,18 @@ impl PublishedApprover {
             given = waiting.wait() => given,
             never = row.watch_for_answers(store) => match never {},
         }
+    }
+}
+
+impl PublishedApprover {
+    /// Requests a decision from elsewhere alone, with all that it says. Waits forever if need be.
+    pub fn request_decision(&self, request: &ApprovalRequest) -> BoxFuture<'_, SubmittedDecision> {
+        let row = ApprovalRow::new(self, request);
+        Box::pin(async move {
+            let given = self.wait_for_remote_decision(&row).await;
+            row.accept_remote(&given).await;
+            given
+        })
     }
 }
 
@@ -224,7 +233,7 @@ impl Approver for PublishedApprover {
 struct ApprovalRow<'a> {
     published: &'a PublishedApprover,
     new: NewApproval,
-    link: Option<String>,
+    needs_answers: bool,
     started: Instant,
     /// Set before the row is written.
     store: OnceLock<RuntimeStore>,
@@ -245,7 +254,7 @@ impl<'a> ApprovalRow<'a> {
             ApprovalKind::Mcp => "mcp",
         };
         let new = NewApproval {
-            id: new_approval_id(),
+            id: request.id.clone().unwrap_or_else(new_approval_id),
             kind: kind.into(),
             session_key: published.session_key.clone(),
             session: request.session.clone(),
@@ -261,7 +270,7 @@ impl<'a> ApprovalRow<'a> {
         Self {
             published,
             new,
-            link: request.link.clone(),
+            needs_answers: request.needs_answers,
             started: Instant::now(),
             store: OnceLock::new(),
             waiter: OnceLock::new(),
@@ -276,9 +285,19 @@ impl<'a> ApprovalRow<'a> {
         self.is_announced.store(true, Ordering::Relaxed);
         self.published.notify_change(ApprovalChange::Opened {
             approval: &self.new,
-            link: self.link.as_deref(),
+            needs_answers: self.needs_answers,
         });
         Ok(())
+    }
+
+    fn answer_rule(&self) -> AnswerRule {
+        if self.needs_answers {
+            AnswerRule::WithAnswers
+        } else if self.new.allow_permanent {
+            AnswerRule::Any
+        } else {
+            AnswerRule::NotPermanent
+        }
     }
 
     /// Watches for answers written into the row. They decide nothing: they are logged and removed.
@@ -341,9 +360,8 @@ impl<'a> ApprovalRow<'a> {
         };
         self.outcome = Some(ApprovalOutcome::Answered(answer));
         let given = SubmittedDecision {
-            answer,
-            by: LOCAL_ANSWERER.to_owned(),
             reason,
+            ..SubmittedDecision::new(answer, LOCAL_ANSWERER)
         };
         self.record_answer(&given).await;
         self.close(ApprovalOutcome::Answered(answer)).await;

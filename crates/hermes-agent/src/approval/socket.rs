@@ -148,9 +148,8 @@ async fn handle_connection(stream: UnixStream, waiting: &PendingDecisions) -> io
     let taken = match ApprovalAnswer::parse(&message.answer) {
         Some(answer) if is_welcome => {
             let given = SubmittedDecision {
-                answer,
-                by: message.by,
                 reason: message.reason,
+                ..SubmittedDecision::new(answer, message.by)
             };
             decisions::submit_decision(waiting, &message.id, given)
         }

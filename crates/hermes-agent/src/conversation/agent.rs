@@ -224,6 +224,11 @@ impl Agent {
         })
     }
 
+    /// Applies other settings and leaves the servers as they are.
+    pub fn set_settings(&self, settings: Settings) {
+        self.shared.settings.store(Arc::new(settings));
+    }
+
     pub fn find_model<'a>(
         &'a self,
         overrides: &'a ModelOverrides,
@@ -273,7 +278,7 @@ impl Agent {
         Ok(auxiliary)
     }
 
-    fn resolve_context<'a>(&'a self, settings: &'a Settings) -> ResolveContext<'a> {
+    pub(crate) fn resolve_context<'a>(&'a self, settings: &'a Settings) -> ResolveContext<'a> {
         let parts = &self.shared.parts;
         ResolveContext {
             home: &parts.home,

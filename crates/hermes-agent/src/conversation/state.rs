@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use futures::future::BoxFuture;
 use hermes_config::{AuxiliaryTask, sync::Mutex};
-use hermes_store::{NewSession, SessionId};
+use hermes_store::{ActiveRows, NewSession, SessionId};
 
 use super::{Agent, ToolsetSwitch, storage::compaction::CachedCompactor};
 use crate::{
@@ -79,14 +79,29 @@ pub(super) struct SystemPrompt {
     pub(super) missing_servers: Option<String>,
 }
 
-#[derive(Default)]
 pub(super) struct MessageHistory {
     /// All but the system prompt.
     pub(super) messages: Vec<Message>,
     /// Imported ones; stored with the first message.
     pub(super) imported: Vec<Message>,
+    /// The rows that `messages` is stored in; `None` where they say something else.
+    pub(super) rows: Option<ActiveRows>,
+    /// Whether others may have changed the rows since.
+    pub(super) must_check: bool,
     /// Whether `messages` has to be reloaded from the store.
     pub(super) must_reload: bool,
+}
+
+impl Default for MessageHistory {
+    fn default() -> Self {
+        Self {
+            messages: Vec::new(),
+            imported: Vec::new(),
+            rows: Some(ActiveRows::default()),
+            must_check: false,
+            must_reload: false,
+        }
+    }
 }
 
 /// What the tools of this conversation share.

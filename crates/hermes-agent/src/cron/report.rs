@@ -1,10 +1,9 @@
-//! The report of a run: the message for the user, where it goes, and the stored document.
+//! The report of a run: the message for the user, and the stored document.
 
 use std::fmt::Write as _;
 
-use futures::future::BoxFuture;
 use hermes_config::Settings;
-use hermes_store::cron::{DeliveryRecord, Job};
+use hermes_store::cron::Job;
 use jiff::Zoned;
 use serde_json::Value;
 
@@ -90,82 +89,6 @@ fn is_silent(text: &str) -> bool {
     first.is_none_or(is_word) || last.is_some_and(is_word)
 }
 
-/// Delivers the messages of jobs.
-pub trait Delivery: Send + Sync {
-    /// Where the messages of a job go. None if they stay in the home.
-    fn targets(&self, job: &Job) -> Vec<String>;
-
-    /// Delivers a message to these targets. What became of it, in their order.
-    fn deliver<'a>(
-        &'a self,
-        targets: Vec<String>,
-        text: &'a str,
-    ) -> BoxFuture<'a, Vec<DeliveryRecord>>;
-}
-
-/// What was not delivered and why, in one text for the user.
-pub(super) fn describe_failures(deliveries: &[DeliveryRecord]) -> Option<String> {
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for delivery in deliveries {
-        let Some(error) = delivery.error.as_deref() else {
-            continue;
-        };
-        let target = format!("`{}`", delivery.target);
-        match reasons.iter_mut().find(|(known, _)| *known == error) {
-            Some((_, targets)) => targets.push(target),
-            None => reasons.push((error, vec![target])),
-        }
-    }
-    let texts: Vec<String> = reasons
-        .into_iter()
-        .map(|(error, targets)| format!("{}: {error}", targets.join(", ")))
-        .collect();
-    (!texts.is_empty()).then(|| format!("not delivered to {}", texts.join("; ")))
-}
-
-/// Delivers nothing: messages are only stored with the output of their job.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct LocalDelivery;
-
-impl Delivery for LocalDelivery {
-    fn targets(&self, job: &Job) -> Vec<String> {
-        let has_origin = job.get("origin").is_some_and(|origin| !origin.is_null());
-        let targets = delivery_targets(job).into_iter();
-        // Without an origin chat, the message stays in the home.
-        targets
-            .filter(|target| target != "local" && (target != "origin" || has_origin))
-            .collect()
-    }
-
-    fn deliver<'a>(
-        &'a self,
-        targets: Vec<String>,
-        _text: &'a str,
-    ) -> BoxFuture<'a, Vec<DeliveryRecord>> {
-        let reason =
-            "that needs the gateway, which did not run this job; the message is stored in the home";
-        let failed = targets
-            .into_iter()
-            .map(|target| DeliveryRecord::failed(target, reason));
-        Box::pin(std::future::ready(failed.collect()))
-    }
-}
-
-/// The targets of a job, each once.
-fn delivery_targets(job: &Job) -> Vec<String> {
-    let written = job
-        .get("deliver")
-        .and_then(Value::as_str)
-        .unwrap_or("local");
-    let mut targets: Vec<String> = Vec::new();
-    for target in written.split(',').map(str::trim) {
-        if !target.is_empty() && !targets.iter().any(|known| known == target) {
-            targets.push(target.to_owned());
-        }
-    }
-    targets
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -199,41 +122,5 @@ mod tests {
             "# Cron job: x\n\n## Prompt\n\n## Response\n\nno\n\n## Response\n\nThe news.\n";
         assert_eq!(extract_message(document), "The news.");
         assert_eq!(extract_message(" just text\n"), "just text");
-    }
-
-    use hermes_config::Home;
-    use hermes_store::cron::{CronFile, NewJob, Schedule};
-    use jiff::Zoned;
-    use serde_json::json;
-
-    async fn delivered(deliver: &str, origin: Option<Value>) -> Option<String> {
-        let directory = tempfile::tempdir().unwrap();
-        let now = Zoned::now();
-        let new = NewJob {
-            deliver: Some(deliver.into()),
-            origin,
-            ..NewJob::new("x", Schedule::parse("1h", &now).unwrap())
-        };
-        let home = Home::at(directory.path());
-        let job = CronFile::change(&home, &now, |file| file.create(new, &now)).unwrap();
-        let targets = LocalDelivery.targets(&job);
-        describe_failures(&LocalDelivery.deliver(targets, "text").await)
-    }
-
-    #[tokio::test]
-    async fn what_stays_in_the_home_is_delivered() {
-        assert_eq!(delivered("local", None).await, None);
-        assert_eq!(delivered("origin", None).await, None);
-    }
-
-    #[tokio::test]
-    async fn what_goes_elsewhere_is_named_once() {
-        let origin = Some(json!({"platform": "telegram", "chat_id": "1"}));
-        let error = delivered("local, telegram,origin, telegram", origin).await;
-        let error = error.unwrap();
-        assert!(
-            error.contains("to `telegram`, `origin`: that needs the gateway"),
-            "{error}"
-        );
     }
 }

@@ -15,6 +15,7 @@ use serde_json::Value;
 use sse_stream::SseStream;
 use tokio::time::timeout;
 
+pub(crate) use self::clients::ClientError;
 pub use self::clients::HttpClients;
 use super::{
     AnsweredBy, Endpoint, Model, ModelError, ModelEventSink, ModelProblem, ModelReply,

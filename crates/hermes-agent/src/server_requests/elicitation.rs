@@ -4,7 +4,7 @@
 //! interface of the conversation whose call caused the request. All texts are cleaned of characters that could
 //! control a terminal.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use hermes_config::{
@@ -14,6 +14,7 @@ use hermes_config::{
 use hermes_mcp::server_request::ConversationId;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 mod approval_ui;
 mod check;
@@ -29,6 +30,8 @@ pub struct FormRequest {
     pub server: ServerName,
     pub message: String,
     pub form: Form,
+    /// How long a person is waited for.
+    pub timeout: Duration,
 }
 
 /// A server's request to open a page.
@@ -39,6 +42,8 @@ pub struct LinkRequest {
     /// Not opened or fetched yet.
     pub url: String,
     pub host: String,
+    /// How long a person is waited for.
+    pub timeout: Duration,
 }
 
 /// A person's answer.
@@ -98,6 +103,8 @@ pub(crate) struct ElicitationSlot {
     pub(crate) ui: Arc<dyn ElicitationUi>,
     /// One request at a time: a screen shows one form.
     pub(crate) question_permit: Arc<Semaphore>,
+    /// Cancelled when it is unregistered: then nobody is left to answer.
+    pub(crate) closed: CancellationToken,
 }
 
 impl ElicitationRegistry {
@@ -128,14 +135,16 @@ impl ElicitationRegistry {
         let slot = ElicitationSlot {
             ui: person,
             question_permit: Arc::new(Semaphore::new(1)),
+            closed: CancellationToken::new(),
         };
-        let turn = Arc::clone(&slot.question_permit);
-        self.lock().insert(conversation.clone(), slot);
-        ElicitationRegistration {
+        let registration = ElicitationRegistration {
             registry: Arc::clone(self),
-            conversation,
-            question_permit: turn,
-        }
+            conversation: conversation.clone(),
+            question_permit: Arc::clone(&slot.question_permit),
+            closed: slot.closed.clone(),
+        };
+        self.lock().insert(conversation, slot);
+        registration
     }
 
     /// The user interface of a conversation. A request without a conversation goes to the only one there is.
@@ -156,15 +165,17 @@ impl ElicitationRegistry {
     }
 }
 
-/// Unregisters when dropped.
+/// Unregisters when dropped. Questions that are open then are cancelled.
 pub struct ElicitationRegistration {
     registry: Arc<ElicitationRegistry>,
     conversation: ConversationId,
     question_permit: Arc<Semaphore>,
+    closed: CancellationToken,
 }
 
 impl Drop for ElicitationRegistration {
     fn drop(&mut self) {
+        self.closed.cancel();
         let mut slots = self.registry.lock();
         // Another registration may have replaced this one.
         if slots

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::{ToolError, arguments::ToolArguments, into_output, tool_definition};
 use crate::{
     model::ToolDefinition,
+    policy::{AgentPolicy, PolicyHandle},
     tools::{
         files::path_access,
         tool::{Tool, ToolContext, ToolOutput},
@@ -49,22 +50,28 @@ pub trait Messenger: Send + Sync {
     ) -> Result<(), String>;
 }
 
-/// Whether a messaging platform is configured.
+/// Whether a bot of a messaging platform has a token, the first or a further one.
 pub(crate) fn has_platform(settings: &Settings) -> bool {
-    let has_token = |platform: &Platform| settings.gateway.platform(*platform).token.is_some();
+    let has_token = |platform: &Platform| settings.gateway.accounts(*platform).next().is_some();
     Platform::ALL.iter().any(has_token)
 }
 
 pub struct SendMessageTool {
     messenger: Arc<dyn Messenger>,
     settings: Arc<Settings>,
+    policy: PolicyHandle,
 }
 
 impl SendMessageTool {
-    pub fn new(messenger: Arc<dyn Messenger>, settings: Arc<Settings>) -> Self {
+    pub fn new(
+        messenger: Arc<dyn Messenger>,
+        settings: Arc<Settings>,
+        policy: PolicyHandle,
+    ) -> Self {
         Self {
             messenger,
             settings,
+            policy,
         }
     }
 
@@ -96,6 +103,7 @@ impl SendMessageTool {
             if message.text.trim().is_empty() && message.media.is_empty() {
                 return Err(ToolError::new("`message` or `media` is required"));
             }
+            check_egress(&settings, &self.policy.policy(), &message.target)?;
             self.messenger.send(settings, message)
         };
         let answer = tokio::select! {
@@ -112,6 +120,15 @@ impl SendMessageTool {
             },
         })
     }
+}
+
+/// Whether the operator's policy lets the platform of a target be reached.
+fn check_egress(settings: &Settings, policy: &AgentPolicy, target: &str) -> Result<(), ToolError> {
+    let Some(account) = settings.gateway.target_account(target) else {
+        return Ok(());
+    };
+    let reached = policy.egress().check_url(&account.base_url);
+    reached.map_err(|reason| ToolError::new(reason.to_string()))
 }
 
 /// The files, as absolute paths.
@@ -156,5 +173,39 @@ impl Tool for SendMessageTool {
         Box::pin(
             async move { into_output(self.run(&ToolArguments::new(arguments), context).await) },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::Variables;
+    use hermes_protocol::{Directives, Policy};
+
+    use super::*;
+
+    fn settings(yaml: &str) -> Settings {
+        Settings::parse(yaml, Variables::default()).unwrap()
+    }
+
+    #[test]
+    fn a_further_bot_is_enough_to_send() {
+        assert!(!has_platform(&settings("telegram: {home_channel: '1'}")));
+        assert!(has_platform(&settings("telegram: {token: t}")));
+        assert!(has_platform(&settings(
+            "discord: {accounts: {work: {token: t}}}"
+        )));
+    }
+
+    #[test]
+    fn a_platform_that_the_operator_does_not_allow_is_not_reached() {
+        let settings = settings("telegram: {token: t}\nslack: {token: s}");
+        let document = json!({"egress": {"allowHosts": ["slack.com"]}});
+        let policy = Policy::resolve(&document, &Policy::unrestricted()).unwrap();
+        let policy = AgentPolicy::from(Directives::new(policy));
+        assert!(check_egress(&settings, &policy, "slack:C12345678").is_ok());
+        let refused = check_egress(&settings, &policy, "Telegram:5");
+        assert!(refused.is_err());
+        // Unknown ones are told as such by whoever sends.
+        assert!(check_egress(&settings, &policy, "nonsense").is_ok());
     }
 }

@@ -27,13 +27,27 @@ pub use mcp::call_mcp;
 /// The tools of one turn. It does not change during the turn, whatever servers do.
 #[derive(Clone)]
 pub struct Toolbox {
-    built_in: Vec<Arc<dyn Tool>>,
+    built_in: Vec<NamedTool>,
     by_name: HashMap<String, usize>,
     mcp: Option<McpTools>,
     /// The operator's policy; it may change during the turn.
     policy: PolicyHandle,
     listing: McpListing,
     definitions: OnceLock<Vec<ToolDefinition>>,
+}
+
+/// A built-in tool and its name, which is otherwise only in its definition.
+#[derive(Clone)]
+struct NamedTool {
+    tool: Arc<dyn Tool>,
+    name: String,
+}
+
+impl NamedTool {
+    fn new(tool: Arc<dyn Tool>) -> Self {
+        let name = tool.definition().name;
+        Self { tool, name }
+    }
 }
 
 #[derive(Clone)]
@@ -92,15 +106,15 @@ impl Toolbox {
             definitions: OnceLock::new(),
         };
         for tool in built_in {
-            toolbox.add(tool);
+            toolbox.add(NamedTool::new(tool));
         }
         toolbox
     }
 
     /// The first tool of a name wins.
-    fn add(&mut self, tool: Arc<dyn Tool>) {
+    fn add(&mut self, tool: NamedTool) {
         let index = self.built_in.len();
-        self.by_name.entry(tool.definition().name).or_insert(index);
+        self.by_name.entry(tool.name.clone()).or_insert(index);
         self.built_in.push(tool);
     }
 
@@ -110,7 +124,7 @@ impl Toolbox {
         let policy = policy_handle.policy();
         let mut allowed = Self::new(Vec::new());
         for tool in self.built_in.drain(..) {
-            if policy.tool_permission(&tool.definition().name) != ToolPermission::Deny {
+            if policy.tool_permission(&tool.name) != ToolPermission::Deny {
                 allowed.add(tool);
             }
         }
@@ -154,7 +168,7 @@ impl Toolbox {
             self.listing = McpListing::BySearch;
             self.definitions = OnceLock::new();
             for tool in search::search_tools(offered, settings) {
-                self.add(tool);
+                self.add(NamedTool::new(tool));
             }
         }
         self
@@ -170,7 +184,10 @@ impl Toolbox {
     /// The definitions for the model, built-in tools first; built once.
     pub fn definitions(&self) -> &[ToolDefinition] {
         self.definitions.get_or_init(|| {
-            let built_in = self.built_in.iter().map(|tool| tool.definition());
+            let built_in = self
+                .built_in
+                .iter()
+                .map(|built_in| built_in.tool.definition());
             let listed = (self.listing == McpListing::Full).then(|| self.offered());
             let listed = listed
                 .into_iter()
@@ -185,14 +202,11 @@ impl Toolbox {
         self.mcp.iter().flat_map(|mcp| &mcp.offered)
     }
 
-    pub fn built_in(&self) -> &[Arc<dyn Tool>] {
-        &self.built_in
-    }
-
     /// Finds a tool by name. A built-in tool wins; an MCP tool is found in either spelling.
     pub fn find(&self, name: &str) -> Option<ToolTarget<'_>> {
         if let Some(index) = self.by_name.get(name) {
-            return self.built_in.get(*index).map(ToolTarget::BuiltIn);
+            let found = self.built_in.get(*index);
+            return found.map(|found| ToolTarget::BuiltIn(&found.tool));
         }
         let mcp = self.mcp.as_ref()?;
         let registered = mcp.registry.find(name)?;

@@ -68,6 +68,11 @@ pub trait Surface: Send {
         detail: MessageDetail,
     ) -> BoxFuture<'a, Result<(), PersistError>>;
 
+    /// Takes and stores what the user has said since the last request. The next request has it.
+    fn take_user_messages(&mut self) -> BoxFuture<'_, Result<Vec<Message>, PersistError>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
+
     /// Whether the conversation may be replaced now; not while another process does so. The lease lasts until
     /// [`Surface::end_replacement`].
     fn begin_replacement(&mut self) -> BoxFuture<'_, Result<bool, PersistError>> {

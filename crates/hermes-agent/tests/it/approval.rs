@@ -138,9 +138,8 @@ async fn submit_decision(
     reason: Option<&str>,
 ) {
     let given = SubmittedDecision {
-        answer,
-        by: by.to_owned(),
         reason: reason.map(str::to_owned),
+        ..SubmittedDecision::new(answer, by)
     };
     let owner = u32::try_from(row.owner_pid).unwrap();
     let taken = send_decision(home, owner, &row.id, &given).await;

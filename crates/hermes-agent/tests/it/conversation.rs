@@ -1,5 +1,6 @@
 //! Conversations as a whole: a scripted model, a real store, real tools.
 
+mod changed_elsewhere;
 mod compaction;
 mod recorder;
 mod resume;

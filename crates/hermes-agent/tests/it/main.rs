@@ -17,6 +17,8 @@ mod model;
 mod prompt_command;
 mod real_servers;
 mod server_requests;
+#[cfg(unix)]
+mod speech;
 mod tool_session;
 mod tools;
 mod turn;

@@ -2,7 +2,6 @@
 
 mod auxiliary;
 mod detect;
-mod explain;
 mod failures;
 mod fallback;
 mod resolve;
@@ -13,9 +12,10 @@ use std::{sync::Arc, time::Duration};
 use hermes_agent::{
     message::Message,
     model::{
-        ApiKey, Endpoint, HttpClients, HttpModel, LocalServers, Model, ModelError, ModelEvent,
-        ModelOverrides, ModelReply, ModelRequest, ModelTimeouts, Protocol, ResolveContext,
-        ResolveError, RetryPolicy, RetryingModel, Selection, resolve_model,
+        ApiKey, Endpoint, ExplainedValue, HttpClients, HttpModel, KeyState, LocalServers, Model,
+        ModelError, ModelEvent, ModelOverrides, ModelReply, ModelRequest, ModelTimeouts, Protocol,
+        ResolveContext, ResolveError, RetryPolicy, RetryingModel, Selection, explain_model,
+        resolve_model,
     },
 };
 use hermes_config::{Home, Secret, Settings, Variables};
@@ -23,6 +23,8 @@ use hermes_testkit::{
     ReservedPort,
     model::{ModelScript, ModelServer},
 };
+
+use self::resolve::KEYS;
 
 const BOTH: [Protocol; 2] = [Protocol::ChatCompletions, Protocol::AnthropicMessages];
 const KEY: &str = "key-0123456789";
@@ -172,4 +174,47 @@ fn error<T>(result: Result<T, ResolveError>) -> ResolveError {
 
 fn echo() -> ModelServer {
     ModelServer::start(ModelScript::echo())
+}
+
+// What is known about a model before it is used: why it was chosen, and whether it sees images.
+
+#[tokio::test]
+async fn every_part_of_the_choice_is_explained_also_where_the_key_is_missing() {
+    let setup = ModelFixture::new("model: {default: gpt-5}\n", &[]);
+    let told = explain_model(&setup.resolve_context(), &ModelOverrides::default()).await;
+    let part = |part: Option<ExplainedValue>| part.map(|part| (part.value, part.source)).unwrap();
+    assert_eq!(
+        part(told.model),
+        ("gpt-5".into(), "`model` in `config.yaml`".into())
+    );
+    assert_eq!(
+        part(told.provider),
+        ("openai".into(), "the model's name".into())
+    );
+    assert_eq!(
+        part(told.base_url),
+        ("https://api.openai.com/v1".into(), "built in".into())
+    );
+    assert!(matches!(told.key, Some(KeyState::Missing { .. })));
+    assert!(matches!(told.problem, Some(ResolveError::NoKey { .. })));
+}
+
+#[tokio::test]
+async fn whether_a_model_sees_is_written_or_known_by_its_name() {
+    for (config, sees) in [
+        ("model: {default: gpt-5, provider: openai}\n", true),
+        ("model: {default: gpt-3.5-turbo, provider: openai}\n", false),
+        (
+            "model: {default: gpt-5, provider: openai, vision: false}\n",
+            false,
+        ),
+        (
+            "model: {default: m, provider: openai, supports_vision: 'true'}\n",
+            true,
+        ),
+    ] {
+        let selection = ModelFixture::new(config, &KEYS).configured().await.unwrap();
+        assert_eq!(selection.endpoint.supports_images, sees, "{config}");
+        assert_eq!(selection.model.supports_images(), sees, "{config}");
+    }
 }

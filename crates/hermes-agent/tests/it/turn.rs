@@ -152,6 +152,8 @@ pub(crate) struct RecordingSurface {
     pub(crate) failures: Vec<SummaryFailure>,
     pub(crate) message_limit: Option<usize>,
     pub(crate) is_locked: bool,
+    /// What the user says while a call runs.
+    pub(crate) said_during_calls: Vec<Message>,
     /// Is told about every event.
     pub(crate) watch: Option<Watcher>,
 }
@@ -181,6 +183,16 @@ impl Surface for RecordingSurface {
             Ok(())
         };
         Box::pin(std::future::ready(result))
+    }
+
+    fn take_user_messages(&mut self) -> BoxFuture<'_, Result<Vec<Message>, PersistError>> {
+        let is_call = |event: &TurnEvent| matches!(event, TurnEvent::CallStarted(_));
+        let said = if self.events.iter().any(is_call) {
+            std::mem::take(&mut self.said_during_calls)
+        } else {
+            Vec::new()
+        };
+        Box::pin(std::future::ready(Ok(said)))
     }
 
     fn begin_replacement(&mut self) -> BoxFuture<'_, Result<bool, PersistError>> {

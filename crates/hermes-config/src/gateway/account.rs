@@ -1,7 +1,7 @@
 //! What is set about one bot account, and which accounts a platform has.
 
 use super::{
-    AccessSettings, GroupSettings, Platform, UnauthorizedDm,
+    AccessSettings, GroupSettings, Platform, ProxyVariables, UnauthorizedDm,
     keys::{AccountKeys, KeyScope, account_suffix},
 };
 use crate::{Secret, fields::Fields};
@@ -27,6 +27,8 @@ pub struct PlatformSettings {
     pub allow_http: bool,
     /// The proxy to use instead of the system's (`DISCORD_PROXY`).
     pub proxy: Option<String>,
+    /// The proxies that variables name for all programs.
+    pub proxies: ProxyVariables,
     /// Telegram's webhook, if updates come by one.
     pub webhook: Option<WebhookSettings>,
     /// Who may use it.
@@ -105,6 +107,7 @@ impl PlatformSettings {
             base_file_url: None,
             allow_http: false,
             proxy: None,
+            proxies: ProxyVariables::default(),
             webhook: None,
             access: AccessSettings::default(),
             groups: GroupSettings::default_of(platform),
@@ -138,6 +141,7 @@ impl PlatformSettings {
             proxy: keys
                 .text("PROXY", &[], inherited)
                 .filter(|_| platform == Platform::Discord),
+            proxies: ProxyVariables::read(keys.variables),
             webhook: read_webhook(keys).filter(|_| platform == Platform::Telegram),
             access: AccessSettings::read(keys, shared.unauthorized_dm),
             groups: GroupSettings::read(keys, shared.observe),

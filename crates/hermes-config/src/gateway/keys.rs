@@ -26,7 +26,7 @@ pub(super) struct AccountKeys<'a> {
     own: Vec<Fields<'a>>,
     /// The platform's own places, for a further account.
     inherited: Vec<Fields<'a>>,
-    variables: &'a Variables,
+    pub(super) variables: &'a Variables,
     root: Fields<'a>,
 }
 

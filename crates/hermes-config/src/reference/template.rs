@@ -1,8 +1,6 @@
 //! Texts with `${…}` in them: taken apart, and filled in when they are needed, not before.
 
-use std::{fmt, sync::LazyLock};
-
-use regex::Regex;
+use std::fmt;
 
 use super::{ReferenceError, ReferencePolicy, resolver::Resolver};
 use crate::{Home, Secret, Variables};
@@ -87,9 +85,6 @@ fn reference_length(text: &str) -> Option<usize> {
 }
 
 fn meaning(inside: &str) -> Reference<'_> {
-    static NAME: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"^[A-Za-z_][A-Za-z0-9_.-]*$").ok());
-    let is_name = |name: &str| NAME.as_ref().is_some_and(|regex| regex.is_match(name));
     match inside.split_once(':') {
         None if is_name(inside) => Reference::Variable(inside),
         Some(("env", name)) if is_name(name) => Reference::Variable(name),
@@ -98,6 +93,13 @@ fn meaning(inside: &str) -> Reference<'_> {
         Some(("keyring", name)) if !name.is_empty() => Reference::Keyring(name),
         _ => Reference::Unknown,
     }
+}
+
+/// Whether a text may be the name of a variable.
+fn is_name(text: &str) -> bool {
+    let is_first = |byte: u8| byte.is_ascii_alphabetic() || byte == b'_';
+    let is_further = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
+    text.bytes().next().is_some_and(is_first) && text.bytes().all(is_further)
 }
 
 /// A text that may hold references. `Debug` shows nothing of it, since a secret may be written out in it.

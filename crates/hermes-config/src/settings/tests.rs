@@ -1,5 +1,7 @@
 //! The document as a whole: servers in order, sections, and what is said about mistakes.
 
+use std::time::Instant;
+
 use serde_json::json;
 
 use super::*;
@@ -255,4 +257,26 @@ fn a_broken_text_says_where_and_what_to_do() {
 fn debug_output_shows_no_key() {
     let settings = parse("auxiliary: {mcp: {api_key: '${KEY}'}}\n");
     assert!(!format!("{settings:?}").contains("k-123"));
+}
+
+#[test]
+fn a_configuration_just_below_every_limit_is_understood_soon() {
+    const LIMIT: Duration = Duration::from_mins(1);
+    let servers = (0..12_400).map(|number| format!("  s{number}: {{url: 'https://x'}}\n"));
+    let toolsets = (0..16_000).map(|number| format!("  p{number}: [a]\n"));
+    let unknown = (0..24_900).map(|number| format!("mcp_servr{number}: 1\n"));
+    let long_key = "k".repeat(yaml::MAX_BYTES - 20);
+    for text in [
+        format!("mcp_servers:\n{}", servers.collect::<String>()),
+        format!("platform_toolsets:\n{}", toolsets.collect::<String>()),
+        unknown.collect(),
+        format!("? {long_key}\n: 1\n"),
+        format!("mcp:\n  ? {}\n  : 1\n", &long_key[20..]),
+        format!("mcp_servers:\n  s: {{command: '{}'}}\n", &long_key[100..]),
+    ] {
+        let began = Instant::now();
+        let settings = parse(&text);
+        assert_eq!(settings.server_names().len(), settings.servers.len());
+        assert!(began.elapsed() < LIMIT, "{:?}", began.elapsed());
+    }
 }

@@ -80,7 +80,12 @@ impl MentionRules {
         let chat = &event.chat;
         let is_bot = event.sender.as_ref().is_some_and(|sender| sender.is_bot);
         let InboundKind::Message(message) = &event.kind else {
-            return Addressing::Addressed(AddressedBy::Command);
+            // Meant for the bot by their nature, and still nothing where the bot does not answer.
+            return if chat.is_direct() || self.is_allowed_place(chat) {
+                Addressing::Addressed(AddressedBy::Command)
+            } else {
+                Addressing::Ignored
+            };
         };
         // Two bots that answer each other would never stop.
         let is_refused_bot = is_bot

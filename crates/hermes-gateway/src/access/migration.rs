@@ -67,68 +67,99 @@ fn rename_in_config(
 ) -> Result<Vec<String>, ConfigFileError> {
     let mut file = ConfigFile::open(home)?;
     let places: [&[&str]; 3] = [&[], &["platforms"], &["gateway", "platforms"]];
-    let mut changes = Vec::new();
+    let mut changes = ConfigChanges::default();
     for place in places {
         let mut path: Vec<String> = place.iter().map(|&key| key.to_owned()).collect();
         path.push(platform.name().to_owned());
-        let keys: Vec<&str> = path.iter().map(String::as_str).collect();
-        if let Some(section) = file.get(&keys).cloned() {
-            collect_changes(&section, &mut path, old, new, &mut changes);
+        if let Some(section) = file.get(&borrow_path(&path)).cloned() {
+            changes.collect(&section, &mut path, old, new);
         }
     }
-    for (path, value) in &changes {
-        let keys: Vec<&str> = path.iter().map(String::as_str).collect();
-        file.set(&keys, value.clone());
+    for (path, value) in &changes.values {
+        file.set(&borrow_path(path), value.clone());
     }
-    if !changes.is_empty() {
+    if !changes.values.is_empty() {
         file.save()?;
     }
-    Ok(changes
-        .into_iter()
-        .map(|(path, _)| path.join("."))
-        .collect())
+    let values = changes.values.iter().map(|(path, _)| path.join("."));
+    let mut rewritten: Vec<String> = values.collect();
+    for rules in &changes.rules {
+        // A file that is too intricate for this still has the other changes.
+        match rules.apply(home) {
+            Ok(()) => rewritten.push(rules.new.join(".")),
+            Err(error) => {
+                let key = rules.old.join(".");
+                tracing::warn!(%error, key, old, new, "a chat has another id now; rename its rules in config.yaml");
+            }
+        }
+    }
+    Ok(rewritten)
 }
 
-/// Values that name the chat. Rules of single chats, whose keys are chats, are not moved: a warning tells.
-fn collect_changes(
-    value: &Value,
-    path: &mut Vec<String>,
-    old: &str,
-    new: &str,
-    changes: &mut Vec<(Vec<String>, Value)>,
-) {
-    match value {
-        Value::Object(map) => {
-            for (key, value) in map {
-                let names_chat = key == old
-                    || key
-                        .strip_prefix(old)
-                        .is_some_and(|rest| rest.starts_with(':'));
-                if names_chat && path.last().is_some_and(|last| last == "chats") {
-                    tracing::warn!(
-                        key = path.join("."),
-                        old,
-                        new,
-                        "a chat has another id now; rename its rules in config.yaml"
-                    );
+fn borrow_path(path: &[String]) -> Vec<&str> {
+    path.iter().map(String::as_str).collect()
+}
+
+/// What has to be written so that the settings name the new id.
+#[derive(Default)]
+struct ConfigChanges {
+    values: Vec<(Vec<String>, Value)>,
+    rules: Vec<MovedRules>,
+}
+
+/// Rules of a chat or topic, whose key is the chat.
+struct MovedRules {
+    old: Vec<String>,
+    new: Vec<String>,
+}
+
+impl MovedRules {
+    /// Moves them. Rules that the new id has already stay.
+    fn apply(&self, home: &Home) -> Result<(), ConfigFileError> {
+        let mut file = ConfigFile::open(home)?;
+        let (old, new) = (borrow_path(&self.old), borrow_path(&self.new));
+        if file.get(&new).is_none()
+            && let Some(rules) = file.get(&old).cloned()
+        {
+            file.set(&new, rules);
+        }
+        file.unset(&old);
+        file.save()
+    }
+}
+
+impl ConfigChanges {
+    fn collect(&mut self, value: &Value, path: &mut Vec<String>, old: &str, new: &str) {
+        match value {
+            Value::Object(map) => {
+                let is_rules = path.last().is_some_and(|last| last == "chats");
+                for (key, value) in map {
+                    if is_rules && let Some(renamed) = rename_in_list(key, old, new) {
+                        let at = |key: &str| [path.as_slice(), &[key.to_owned()]].concat();
+                        self.rules.push(MovedRules {
+                            old: at(key),
+                            new: at(&renamed),
+                        });
+                        continue;
+                    }
+                    path.push(key.clone());
+                    self.collect(value, path, old, new);
+                    path.pop();
                 }
-                path.push(key.clone());
-                collect_changes(value, path, old, new, changes);
-                path.pop();
             }
-        }
-        Value::Array(items) => {
-            let renamed: Vec<Value> = items
-                .iter()
-                .map(|item| rename_value(item, old, new).unwrap_or_else(|| item.clone()))
-                .collect();
-            if renamed != *items {
-                changes.push((path.clone(), renamed.into()));
+            Value::Array(items) => {
+                let renamed: Vec<Value> = items
+                    .iter()
+                    .map(|item| rename_value(item, old, new).unwrap_or_else(|| item.clone()))
+                    .collect();
+                if renamed != *items {
+                    self.values.push((path.clone(), renamed.into()));
+                }
             }
-        }
-        other => {
-            if let Some(renamed) = rename_value(other, old, new) {
-                changes.push((path.clone(), renamed));
+            other => {
+                if let Some(renamed) = rename_value(other, old, new) {
+                    self.values.push((path.clone(), renamed));
+                }
             }
         }
     }

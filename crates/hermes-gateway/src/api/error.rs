@@ -174,7 +174,9 @@ impl From<DecideError> for ApiError {
             DecideError::NotFound => Self::not_found("run_not_found", message),
             DecideError::NotActive => Self::conflict("approval_not_active", message),
             DecideError::NotPending => Self::conflict("approval_not_pending", message),
-            DecideError::NotPermanent => Self::invalid("invalid_approval_choice", message),
+            DecideError::NotPermanent | DecideError::NeedsAnswers => {
+                Self::invalid("invalid_approval_choice", message)
+            }
             DecideError::Store(error) => error.into(),
         }
     }

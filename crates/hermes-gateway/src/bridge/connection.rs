@@ -7,7 +7,7 @@ use std::{
 };
 
 use hermes_config::sync::{Mutex, MutexGuard};
-use hermes_mcp::serve::Principal;
+use hermes_serve::Principal;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{

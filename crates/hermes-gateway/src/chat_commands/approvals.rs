@@ -82,8 +82,15 @@ pub(super) async fn approve(
             _ => return Err(usage_of(CommandName::Approve)),
         }
     }
-    let waiting = select(context.waiting_approvals().await?, is_all);
-    decide_all(waiting, &decision, context).await
+    let mut waiting = context.waiting_approvals().await?;
+    let count = waiting.len();
+    waiting.retain(|approval| !approval.needs_answers);
+    if waiting.is_empty() && count > 0 {
+        return Ok(CommandReply::text(
+            "A question waits for its answers. Answer it, or use `/deny`.",
+        ));
+    }
+    decide_all(select(waiting, is_all), &decision, context).await
 }
 
 /// `/deny [all] [reason]`.

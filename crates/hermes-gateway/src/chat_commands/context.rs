@@ -45,6 +45,8 @@ pub struct WaitingApproval {
     /// What would be done, redacted.
     pub subject: String,
     pub can_allow_always: bool,
+    /// Whether it is a form, which a yes alone does not fill in.
+    pub needs_answers: bool,
 }
 
 #[derive(Debug, Clone, Default)]

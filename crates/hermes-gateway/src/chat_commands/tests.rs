@@ -3,7 +3,7 @@ use std::{collections::HashSet, fmt::Write as _};
 use hermes_config::{Home, Platform};
 
 use super::{table::COMMANDS, *};
-use crate::platform::{Account, ChatAddress, ChatKind, CommandCall};
+use crate::platform::{Account, Button, ChatAddress, ChatKind, CommandCall};
 
 mod deciding;
 mod fake_gateway;
@@ -148,6 +148,11 @@ fn commands_that_the_platform_parsed_and_buttons_are_the_same_commands() {
         panic!();
     };
     assert_eq!(Some(request), parse_button("cmd:help:2"));
+    let stop = parse_button(&Button::stop().data).unwrap();
+    assert_eq!(
+        (stop.name, stop.arguments.as_str()),
+        (CommandName::Stop, "")
+    );
     assert!(matches!(
         TypedCommand::from_call(&call("nonsense")),
         TypedCommand::Unknown { .. }

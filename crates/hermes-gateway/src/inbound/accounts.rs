@@ -3,15 +3,14 @@
 //! An account that fails, panics or hangs holds up no other one.
 
 use std::{
-    collections::BTreeMap,
-    panic::AssertUnwindSafe,
+    collections::{BTreeMap, BTreeSet},
+    convert::Infallible,
     pin::pin,
     sync::Arc,
     time::{Duration, SystemTime},
 };
 
-use futures::FutureExt as _;
-use hermes_config::{Platform, PlatformSettings, Settings, sync::Mutex};
+use hermes_config::{Platform, PlatformSettings, Settings, bot_lock::BotId, sync::Mutex};
 use hermes_protocol::Feature;
 use hermes_store::runtime::InboxRow;
 use tokio::{sync::mpsc, task::JoinHandle};
@@ -19,14 +18,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     InboundCore,
+    bot_claim::{BotClaim, ClaimError},
     chat::LiveAccount,
     intake::{StoredIntake, StoredUpdate},
-    token_lock::{TokenLock, TokenLockError},
+    restart::restart_after_panics,
 };
 use crate::{
     access::mentions::MentionRules,
     chat_commands,
-    instance::PlatformReport,
+    instance::{PlatformReport, PlatformStatus},
     platform::{Account, ConnectionState, FatalError, PlatformHealth, SharedClient},
 };
 
@@ -47,6 +47,8 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(super) struct LiveAccounts {
     running: Mutex<BTreeMap<Account, RunningAccount>>,
+    /// Labels of accounts that the operator's policy forbids.
+    forbidden: Mutex<BTreeSet<String>>,
 }
 
 struct RunningAccount {
@@ -58,7 +60,7 @@ struct RunningAccount {
 impl LiveAccounts {
     /// Starts, restarts and stops accounts, so that those of the settings run.
     pub(super) async fn apply(&self, core: &Arc<InboundCore>, settings: &Settings) {
-        let wanted = wanted_accounts(core, settings);
+        let AccountPlan { wanted, forbidden } = plan_accounts(core, settings);
         let ended: Vec<(Account, RunningAccount)> = {
             let mut running = self.running.lock();
             running
@@ -74,12 +76,33 @@ impl LiveAccounts {
                 core.gateway.instance().remove_platform(&account.label());
             }
         }
+        self.report_forbidden(core, forbidden);
         for (account, settings) in wanted {
             if self.running.lock().contains_key(&account) {
                 continue;
             }
             let running = start_account(core, account.clone(), settings);
             self.running.lock().insert(account, running);
+        }
+    }
+
+    /// Says why accounts do not run that have a token.
+    fn report_forbidden(&self, core: &InboundCore, forbidden: BTreeMap<Account, AccountRefusal>) {
+        let instance = core.gateway.instance();
+        let mut known = self.forbidden.lock();
+        let forbidden: BTreeMap<String, AccountRefusal> = forbidden
+            .into_iter()
+            .map(|(account, refusal)| (account.label(), refusal))
+            .collect();
+        for label in known.extract_if(.., |label| !forbidden.contains_key(label)) {
+            instance.remove_platform(&label);
+        }
+        for (label, AccountRefusal { code, message }) in forbidden {
+            if known.insert(label.clone()) {
+                tracing::warn!(platform = label, code, "platform not started: {message}");
+            }
+            let state = PlatformStatus::Stopped.as_str();
+            instance.set_platform(&label, state, Some((code, &message)));
         }
     }
 
@@ -93,27 +116,49 @@ impl LiveAccounts {
     }
 }
 
-/// The accounts with a token that the operator's policy allows.
-fn wanted_accounts(core: &InboundCore, settings: &Settings) -> BTreeMap<Account, PlatformSettings> {
+/// The accounts with a token.
+#[derive(Default)]
+struct AccountPlan {
+    wanted: BTreeMap<Account, PlatformSettings>,
+    /// Those that the operator's policy does not allow.
+    forbidden: BTreeMap<Account, AccountRefusal>,
+}
+
+/// Why an account does not run.
+struct AccountRefusal {
+    code: &'static str,
+    message: String,
+}
+
+fn plan_accounts(core: &InboundCore, settings: &Settings) -> AccountPlan {
     let policy = core.gateway.agent().policy();
-    if !policy.has_feature(Feature::Messaging) {
-        return BTreeMap::new();
-    }
-    let mut wanted = BTreeMap::new();
+    let check = |settings: &PlatformSettings| {
+        if !policy.has_feature(Feature::Messaging) {
+            return Err(AccountRefusal {
+                code: "messaging_off",
+                message: "the operator's policy turns messaging off (`features.enabled`)".into(),
+            });
+        }
+        let reached = policy.egress().check_url(&settings.base_url);
+        reached.map_err(|reason| AccountRefusal {
+            code: "egress_denied",
+            message: reason.to_string(),
+        })
+    };
+    let mut plan = AccountPlan::default();
     for platform in Platform::ALL {
         for (name, settings) in settings.gateway.accounts(platform) {
             let account = Account {
                 platform,
                 name: name.to_owned(),
             };
-            if let Err(reason) = policy.egress().check_url(&settings.base_url) {
-                tracing::warn!(platform = %account, %reason, "platform not started: its host is not allowed");
-                continue;
+            match check(settings) {
+                Ok(()) => drop(plan.wanted.insert(account, settings.clone())),
+                Err(refusal) => drop(plan.forbidden.insert(account, refusal)),
             }
-            wanted.insert(account, settings.clone());
         }
     }
-    wanted
+    plan
 }
 
 fn start_account(
@@ -146,8 +191,8 @@ async fn stop_account(account: &Account, running: RunningAccount) {
 }
 
 enum TokenClaim {
-    /// With its lock, where there is a place for locks.
-    Ours(Option<TokenLock>),
+    /// Until it is released, where somebody keeps count.
+    Ours(Option<Box<dyn BotClaim>>),
     /// The account is to stop.
     Stopped,
 }
@@ -190,9 +235,18 @@ impl AccountTask {
 
     async fn receive(&self) -> Result<(), FatalError> {
         let client = super::clients::build_client(&self.account, &self.settings)?;
-        let TokenClaim::Ours(_lock) = self.lock_token().await else {
+        let TokenClaim::Ours(claim) = self.claim_bot().await else {
             return Ok(());
         };
+        let ended = self.receive_as_owner(client).await;
+        if let Some(claim) = claim {
+            claim.release().await;
+        }
+        ended
+    }
+
+    /// Receives while the bot is ours.
+    async fn receive_as_owner(&self, client: SharedClient) -> Result<(), FatalError> {
         let live = Arc::new(LiveAccount {
             account: self.account.clone(),
             client: client.clone(),
@@ -211,11 +265,12 @@ impl AccountTask {
         let mut dispatching = pin!(self.dispatch_updates(&live, left_over, updates));
         let ended = {
             let receiving = self.receive_updates(&client, &intake);
-            let registering = self.register_commands(&client);
-            let states = self.health.watch_state();
-            let fetching = self
-                .core
-                .fetch_gaps(&self.account, &*client, &*intake, states);
+            let registering = self.keep_up("commands", || self.register_commands(&client));
+            let fetching = self.keep_up("missed messages", || {
+                let connections = self.health.watch_connections();
+                self.core
+                    .fetch_gaps(&self.account, &*client, &*intake, connections)
+            });
             tokio::select! {
                 ended = receiving => ended,
                 () = &mut dispatching => Ok(()),
@@ -232,10 +287,15 @@ impl AccountTask {
     /// Updates that are not done and that this process does not work on: an earlier one left them, or they came when the
     /// account was stopped.
     async fn find_left_over(&self) -> Vec<StoredUpdate> {
-        let pending = match self.core.gateway.store().pending_updates().await {
-            Ok(pending) => pending,
-            Err(error) => {
-                tracing::error!(platform = %self.account, %error, "failed to read the inbox");
+        let pending = loop {
+            match self.core.gateway.store().pending_updates().await {
+                Ok(pending) => break pending,
+                Err(error) => {
+                    tracing::error!(platform = %self.account, %error, "failed to read the inbox");
+                }
+            }
+            let pause = tokio::time::sleep(RESTART_PAUSE);
+            if self.stop.run_until_cancelled(pause).await.is_none() {
                 return Vec::new();
             }
         };
@@ -269,19 +329,22 @@ impl AccountTask {
     }
 
     /// Waits until no other process uses the token.
-    async fn lock_token(&self) -> TokenClaim {
+    async fn claim_bot(&self) -> TokenClaim {
         let Some(token) = &self.settings.token else {
             return TokenClaim::Stopped;
         };
+        let bot = BotId::new(&self.settings.base_url, token);
         loop {
-            match TokenLock::acquire(&self.settings.base_url, token) {
-                Ok(lock) => return TokenClaim::Ours(Some(lock)),
-                Err(error @ TokenLockError::InUse) => {
-                    self.health.record_lost("token_in_use", error.to_string());
+            let claiming = self.core.bots.claim(&bot);
+            match self.stop.run_until_cancelled(claiming).await {
+                None => return TokenClaim::Stopped,
+                Some(Ok(claim)) => return TokenClaim::Ours(Some(claim)),
+                Some(Err(ClaimError::InUse { reason })) => {
+                    self.health.record_lost("token_in_use", reason);
                 }
-                Err(error @ TokenLockError::Io { .. }) => {
-                    // Without a place for locks, the platform itself tells about a second reader.
-                    tracing::warn!(platform = %self.account, %error, "failed to lock the bot token");
+                Some(Err(ClaimError::Unavailable { reason })) => {
+                    // Where nobody keeps count, the platform itself tells about a second reader.
+                    tracing::warn!(platform = %self.account, reason, "failed to lock the bot token");
                     return TokenClaim::Ours(None);
                 }
             }
@@ -298,7 +361,7 @@ impl AccountTask {
         client: &SharedClient,
         intake: &StoredIntake,
     ) -> Result<(), FatalError> {
-        loop {
+        let receive = || async {
             let connecting = async {
                 tokio::time::sleep(CONNECT_TIMEOUT).await;
                 if self.health.last_ok_at().is_none()
@@ -307,31 +370,41 @@ impl AccountTask {
                     let message = "the platform has not answered for 30 s; it is tried further";
                     self.health.record_lost("connect_timeout", message);
                 }
-                std::future::pending::<std::convert::Infallible>().await
+                std::future::pending::<Infallible>().await
             };
-            let receiving = client.receive(intake, &self.health, self.stop.clone());
-            let ended = tokio::select! {
-                ended = AssertUnwindSafe(receiving).catch_unwind() => ended,
+            tokio::select! {
+                ended = client.receive(intake, &self.health, self.stop.clone()) => ended,
                 never = connecting => match never {},
-            };
-            if let Ok(ended) = ended {
-                return ended;
             }
+        };
+        let report = || {
             tracing::error!(platform = %self.account, "platform client panicked");
             let message =
                 "this is a bug in hermes: the client ended unexpectedly; it is started again";
             self.health.record_lost("internal", message);
-            let pause = tokio::time::sleep(RESTART_PAUSE);
-            if self.stop.run_until_cancelled(pause).await.is_none() {
-                return Ok(());
-            }
+        };
+        let ended = restart_after_panics(&self.stop, RESTART_PAUSE, receive, report).await;
+        ended.unwrap_or(Ok(()))
+    }
+
+    /// Does something beside receiving, for as long as the account runs.
+    async fn keep_up<W: Future<Output = Infallible>>(
+        &self,
+        what: &'static str,
+        begin: impl FnMut() -> W,
+    ) -> Infallible {
+        let report = || tracing::error!(platform = %self.account, what, "platform task panicked");
+        match restart_after_panics(&self.stop, RESTART_PAUSE, begin, report).await {
+            Some(never) => never,
+            None => std::future::pending().await,
         }
     }
 
-    /// Registers the slash commands once the platform answers.
-    async fn register_commands(&self, client: &SharedClient) -> std::convert::Infallible {
+    /// Lists the channels and registers the slash commands once the platform answers.
+    async fn register_commands(&self, client: &SharedClient) -> Infallible {
         let mut states = self.health.watch_state();
         if states.wait_for(is_connected).await.is_ok() {
+            self.core.directory.note_connected(client);
             let commands = chat_commands::command_specs(self.account.platform);
             if let Err(error) = client.register_commands(&commands).await {
                 tracing::warn!(platform = %self.account, %error, "failed to register the slash commands");

@@ -39,6 +39,7 @@ impl InboundCore {
                 return None;
             }
             AccessDecision::OfferCode => {
+                self.acknowledge(account, event, None);
                 self.forget(&update.key).await;
                 // An old message gets no code: nobody waits for it.
                 if update.attempts == 0 {
@@ -50,11 +51,21 @@ impl InboundCore {
         self.directory.note_chat(&account.account, &event.chat);
         place_answer(account, event);
         let chat = Chat::new(account, event, &settings.gateway);
-        let context = GroupContext {
-            has_spoken_in_thread: self.routing.entry(&chat.key).is_some(),
-            is_own_command: super::commands::is_command(event, account.account.platform),
+        if let InboundKind::Message(message) = &mut event.kind {
+            self.complete_quote(&chat, message).await;
+        }
+        let mut context = GroupContext {
+            has_spoken_in_thread: false,
+            is_own_command: super::commands::is_command(event, account)
+                || self.is_awaited_word(&chat, event),
         };
-        match account.mentions.judge(event, context) {
+        let mut addressing = account.mentions.judge(event, context);
+        // Looked up only where it matters.
+        if !addressing.is_addressed() && self.has_spoken_in_thread(&chat).await {
+            context.has_spoken_in_thread = true;
+            addressing = account.mentions.judge(event, context);
+        }
+        match addressing {
             Addressing::Addressed(_) => Some(chat),
             Addressing::Observed => {
                 if let Err(error) = self.observe(&chat, event).await {
@@ -65,6 +76,7 @@ impl InboundCore {
             }
             Addressing::Ignored => {
                 self.forget(&update.key).await;
+                self.acknowledge(account, event, Some("This bot does not answer here."));
                 None
             }
         }
@@ -96,14 +108,27 @@ impl InboundCore {
         let sender = event.sender.as_ref().map(|sender| sender.id.as_str());
         tracing::info!(platform = %account.account, chat = event.chat.id, sender, "message of somebody who may not use the bot");
         self.forget(&update.key).await;
+        self.acknowledge(account, event, Some("You may not use this bot."));
+    }
+
+    /// Confirms a pressed button or a command of the platform's own. The platform waits for that a few seconds, so it
+    /// is done before anything that may take longer.
+    pub(super) fn acknowledge(
+        &self,
+        account: &Arc<LiveAccount>,
+        event: &InboundEvent,
+        notice: Option<&'static str>,
+    ) {
         if matches!(
             event.kind,
             InboundKind::ButtonPress(_) | InboundKind::Command(_)
         ) {
             let (account, event) = (account.clone(), event.clone());
             self.tasks.spawn(async move {
-                let notice = Some("You may not use this bot.");
-                let _ = account.client.acknowledge(&event, notice).await;
+                let shown = account.client.acknowledge(&event, notice).await;
+                if let Err(error) = shown {
+                    tracing::warn!(platform = %account.account, %error, "failed to acknowledge a command");
+                }
             });
         }
     }
@@ -208,7 +233,7 @@ impl InboundCore {
 }
 
 /// Where an answer in a channel of Slack goes: to the thread of the message that it answers.
-fn place_answer(account: &LiveAccount, event: &mut InboundEvent) {
+pub(super) fn place_answer(account: &LiveAccount, event: &mut InboundEvent) {
     if account.account.platform != Platform::Slack
         || !account.settings.reply_in_thread
         || event.chat.is_direct()

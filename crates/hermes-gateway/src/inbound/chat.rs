@@ -52,6 +52,11 @@ impl Chat {
         }
     }
 
+    /// The time by the clock that its messages carry.
+    pub(super) fn platform_time(&self) -> f64 {
+        self.account.client.platform_time()
+    }
+
     /// The name of the platform in files and keys.
     pub(super) fn label(&self) -> &str {
         &self.origin.platform

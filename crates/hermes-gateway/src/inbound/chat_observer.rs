@@ -5,15 +5,16 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use hermes_agent::{model::ModelEvent, turn::TurnEvent};
+use futures::future::{BoxFuture, ready};
+use hermes_agent::{conversation::SteeringMessage, model::ModelEvent, turn::TurnEvent};
 use hermes_config::sync::Mutex;
 use hermes_store::runtime::{ApprovalOutcome, NewApproval};
 use tokio::sync::oneshot;
 
-use super::{InboundCore, chat::Chat};
+use super::{InboundCore, chat::Chat, steering::TurnSteering};
 use crate::{
     outbound::AnswerFeed,
-    runs::{TurnObserver, TurnResult},
+    runs::{ServerQuestion, TurnObserver, TurnResult},
 };
 
 /// Passes what happens in a turn on to the chat.
@@ -21,6 +22,7 @@ pub(super) struct ChatObserver {
     core: Arc<InboundCore>,
     chat: Chat,
     feed: AnswerFeed,
+    steering: Option<TurnSteering>,
     /// The answer so far.
     said: Mutex<String>,
     /// Whether the next text begins another reply of the model: what was said before a tool call is not the answer.
@@ -34,12 +36,14 @@ impl ChatObserver {
         core: Arc<InboundCore>,
         chat: Chat,
         feed: AnswerFeed,
+        steering: Option<TurnSteering>,
     ) -> (Arc<Self>, oneshot::Receiver<TurnResult>) {
         let (ended, end) = oneshot::channel();
         let observer = Self {
             core,
             chat,
             feed,
+            steering,
             said: Mutex::default(),
             begins_reply: AtomicBool::new(false),
             ended: Mutex::new(Some(ended)),
@@ -82,8 +86,15 @@ impl TurnObserver for ChatObserver {
         }
     }
 
-    fn approval_opened(&self, approval: &NewApproval, link: Option<&str>) {
-        self.core.show_approval(&self.chat, approval, link);
+    fn take_user_messages(&self) -> BoxFuture<'_, Vec<SteeringMessage>> {
+        match &self.steering {
+            Some(steering) => Box::pin(steering.take_messages()),
+            None => Box::pin(ready(Vec::new())),
+        }
+    }
+
+    fn approval_opened(&self, approval: &NewApproval, question: Option<ServerQuestion>) {
+        self.core.show_approval(&self.chat, approval, question);
     }
 
     fn approval_closed(&self, id: &str, outcome: ApprovalOutcome) {

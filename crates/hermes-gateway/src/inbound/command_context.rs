@@ -18,9 +18,10 @@ use serde_json::json;
 
 use super::{
     InboundCore,
-    dispatch::decided_by,
-    session_worker::{WaitingTurn, WorkerInput, WorkerState},
-    turn::TurnHandle,
+    deciding::decided_by,
+    session_worker::WorkerInput,
+    turn_handle::TurnHandle,
+    waiting_turns::{Joining, WaitingTurn, WorkerState},
 };
 use crate::{
     access::{AccessDecision, is_admin, may_use_command},
@@ -153,9 +154,11 @@ impl ChatCommandContext for CommandRun {
             for input in dropped.iter().flat_map(|turn| &turn.inputs) {
                 self.core.finish(&input.key).await;
             }
+            let key = &self.input.chat.key;
+            let deferred = self.core.drop_deferred(key, &self.state).await;
             Ok(StopOutcome {
                 was_running: self.state.stop_turn(&self.core),
-                dropped: dropped.len(),
+                dropped: dropped.len() + deferred,
             })
         })
     }
@@ -167,6 +170,7 @@ impl ChatCommandContext for CommandRun {
             for id in self.core.cards.of_session(&self.input.chat.key) {
                 if let Some(approval) = store.approval(&id).await.map_err(failed)? {
                     waiting.push(WaitingApproval {
+                        needs_answers: self.core.cards.needs_answers(&id),
                         id,
                         subject: approval.command,
                         can_allow_always: approval.allow_permanent,
@@ -185,10 +189,10 @@ impl ChatCommandContext for CommandRun {
                 Decision::Always => (ApprovalAnswer::Always, None),
                 Decision::Denied { reason } => (ApprovalAnswer::Deny, reason),
             };
+            let by = decided_by(self.input.event.sender.as_ref(), &self.input.chat);
             let decision = SubmittedDecision {
-                answer,
-                by: decided_by(self.input.event.sender.as_ref(), &self.input.chat),
                 reason,
+                ..SubmittedDecision::new(answer, by)
             };
             let outcome = self
                 .core
@@ -221,7 +225,7 @@ impl ChatCommandContext for CommandRun {
                     })
                     .collect(),
                 is_busy: self.state.is_busy(),
-                queued: self.state.waiting_count(),
+                queued: self.state.queue_length(),
                 waiting_approvals: self.core.cards.of_session(&self.input.chat.key).len(),
             })
         })
@@ -255,12 +259,14 @@ impl ChatCommandContext for CommandRun {
     fn set_home(&self) -> Outcome<'_, ()> {
         Box::pin(async move {
             let chat = &self.input.chat;
-            write_home_channel(
-                self.core.gateway.home(),
-                &chat.account.account,
-                &chat.address,
-            )
-            .map_err(failed)?;
+            let mut address = chat.address.clone();
+            // The thread that begins with this command is where it is answered, and nobody's home.
+            let own = self.input.message().map(|message| message.id.as_str());
+            address.thread_id = address
+                .thread_id
+                .filter(|thread| Some(thread.as_str()) != own);
+            write_home_channel(self.core.gateway.home(), &chat.account.account, &address)
+                .map_err(failed)?;
             self.core.gateway.reload(self.load_settings()?).await;
             Ok(())
         })
@@ -307,7 +313,10 @@ impl ChatCommandContext for CommandRun {
                 text: text.to_owned(),
                 ..InboundMessage::default()
             }));
-            Ok(self.push_turn(WaitingTurn::new(input)))
+            Ok(self.push_turn(WaitingTurn {
+                joining: Joining::Never,
+                ..WaitingTurn::new(input)
+            }))
         })
     }
 
@@ -319,7 +328,8 @@ impl ChatCommandContext for CommandRun {
                 ..self.turn_with(text)
             };
             // It is tracked by the gateway, and belongs to no worker.
-            drop(self.core.spawn_turn(turn, Arc::new(TurnHandle::default())));
+            let handle = Arc::new(TurnHandle::default());
+            drop(self.core.spawn_turn(turn, handle, None));
             Ok(())
         })
     }

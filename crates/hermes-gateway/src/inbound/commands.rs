@@ -3,32 +3,35 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use hermes_config::Platform;
-use hermes_store::epoch_seconds;
 
 use super::{
-    InboundCore,
-    command_context::CommandRun,
-    session_worker::{WorkerInput, WorkerState},
+    InboundCore, chat::LiveAccount, command_context::CommandRun, session_worker::WorkerInput,
+    waiting_turns::WorkerState,
 };
 use crate::{
     chat_commands::{
-        ChatCommandContext as _, CommandName, CommandReply, CommandRequest, TypedCommand,
-        approval_word, execute, execute_approval_word, execute_unknown, is_stale, parse_command,
+        ChatCommandContext as _, CommandName, CommandReply, CommandRequest, TypedCommand, execute,
+        execute_unknown, is_stale, parse_command,
     },
     platform::{InboundEvent, InboundKind, OutboundMessage},
 };
 
 /// Whether an event is a command of this bot.
-pub(super) fn is_command(event: &InboundEvent, platform: Platform) -> bool {
+pub(super) fn is_command(event: &InboundEvent, account: &LiveAccount) -> bool {
     match &event.kind {
         InboundKind::Message(message) => matches!(
-            parse_command(&message.text, platform, None),
+            parse_typed(&message.text, account),
             Some(TypedCommand::Known(_))
         ),
         InboundKind::Command(_) => true,
         _ => false,
     }
+}
+
+/// The command that a text is. `/command@name` is one of the bot with that name.
+fn parse_typed(text: &str, account: &LiveAccount) -> Option<TypedCommand> {
+    let bot_name = account.client.bot_name();
+    parse_command(text, account.account.platform, bot_name.as_deref())
 }
 
 /// What an event asks for.
@@ -38,11 +41,11 @@ enum AskedCommand {
     Ignored,
 }
 
-fn asked_command(event: &InboundEvent, platform: Platform) -> Option<AskedCommand> {
+fn asked_command(event: &InboundEvent, account: &LiveAccount) -> Option<AskedCommand> {
     let typed = match &event.kind {
         // Something with a file is meant for the model.
         InboundKind::Message(message) if message.attachments.is_empty() => {
-            parse_command(&message.text, platform, None)?
+            parse_typed(&message.text, account)?
         }
         InboundKind::Command(call) => TypedCommand::from_call(call),
         _ => return None,
@@ -61,8 +64,7 @@ impl InboundCore {
         input: WorkerInput,
         state: &Arc<WorkerState>,
     ) -> Result<BoxFuture<'static, ()>, Box<WorkerInput>> {
-        let platform = input.chat.account.account.platform;
-        let Some(asked) = asked_command(&input.event, platform) else {
+        let Some(asked) = asked_command(&input.event, &input.chat.account) else {
             return Err(Box::new(input));
         };
         let run = CommandRun::new(self.clone(), input, state.clone());
@@ -79,34 +81,10 @@ impl InboundCore {
         let run = CommandRun::new(self.clone(), input, state.clone());
         Box::pin(run_command(run, AskedCommand::Known(request)))
     }
-
-    /// Decides the oldest request of a conversation, if the whole message is a word that does. Returns whether it was.
-    pub(super) async fn decide_by_word(
-        self: &Arc<Self>,
-        input: &WorkerInput,
-        state: &Arc<WorkerState>,
-    ) -> bool {
-        let Some(word) = input
-            .message()
-            .and_then(|message| approval_word(&message.text))
-        else {
-            return false;
-        };
-        if self.cards.of_session(&input.chat.key).is_empty() {
-            return false;
-        }
-        let run = CommandRun::new(self.clone(), input.clone(), state.clone());
-        if !run.may_use(word.command().word()) || run.is_stale(word.command()) {
-            return true;
-        }
-        // The message of the request says what was decided.
-        execute_approval_word(word, &run).await.is_some()
-    }
 }
 
 async fn run_command(run: CommandRun, asked: AskedCommand) {
     let key = run.input.key.clone();
-    run.acknowledge().await;
     let is_begun = run
         .core
         .gateway
@@ -138,19 +116,11 @@ async fn run_command(run: CommandRun, asked: AskedCommand) {
 
 impl CommandRun {
     fn is_stale(&self, name: CommandName) -> bool {
-        is_stale(name, self.input.event.sent_at, epoch_seconds())
-    }
-
-    /// Confirms a command of the platform's own.
-    async fn acknowledge(&self) {
-        if !matches!(self.input.event.kind, InboundKind::Command(_)) {
-            return;
-        }
-        let account = &self.input.chat.account;
-        let shown = account.client.acknowledge(&self.input.event, None).await;
-        if let Err(error) = shown {
-            tracing::warn!(platform = %account.account, %error, "failed to acknowledge a command");
-        }
+        is_stale(
+            name,
+            self.input.event.sent_at,
+            self.input.chat.platform_time(),
+        )
     }
 
     async fn say(&self, reply: CommandReply) {

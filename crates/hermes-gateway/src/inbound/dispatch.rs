@@ -1,24 +1,30 @@
 //! From a stored update to the worker of its conversation: decoding, who may, and whether the bot is meant.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
-use hermes_agent::approval::{SubmitOutcome, SubmittedDecision};
 use hermes_store::{SessionKey, runtime::InboxKey};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
     InboundCore,
-    approval_cards::parse_button,
     chat::{Chat, LiveAccount},
+    deciding::ButtonNotice,
     intake::StoredUpdate,
-    session_worker::{MAX_WAITING_EVENTS, SessionWorker, WorkerInput, is_stale},
-    user_content::sender_name,
+    session_worker::{MAX_WAITING_EVENTS, SessionWorker, WorkerInput},
+    waiting_turns::WorkerState,
 };
 use crate::{
     chat_commands,
-    platform::{ButtonPress, InboundEvent, InboundKind, Sender},
+    platform::{ButtonPress, InboundEvent, InboundKind},
 };
+
+/// The worker of a conversation, as others see it.
+pub(super) struct LiveWorker {
+    /// Boxed: a channel has room for 32 from the start.
+    inputs: mpsc::Sender<Box<WorkerInput>>,
+    state: Arc<WorkerState>,
+}
 
 impl InboundCore {
     /// Takes an update on its way. Whatever happens, the next one follows.
@@ -48,9 +54,16 @@ impl InboundCore {
             self.finish(&update.key).await;
             return;
         }
-        let Some(chat) = self.admit(account, &mut event, &update).await else {
+        let Some(mut chat) = self.admit(account, &mut event, &update).await else {
             return;
         };
+        if let InboundKind::Command(call) = &event.kind {
+            self.acknowledge(account, &event, None);
+            if let Some(meant) = self.find_meant_chat(&chat, &event, call) {
+                event.chat = meant.address.clone();
+                chat = meant;
+            }
+        }
         if let InboundKind::ButtonPress(press) = &event.kind {
             let is_command = chat_commands::parse_button(&press.data).is_some();
             self.take_button_press(&chat, &event, press, is_command);
@@ -65,13 +78,13 @@ impl InboundCore {
             key: update.key,
             attempts: update.attempts,
         };
-        self.place(input);
+        self.place(input).await;
     }
 
     /// Hands an event over, after opening the thread that its answer belongs to.
-    fn place(self: &Arc<Self>, mut input: WorkerInput) {
+    async fn place(self: &Arc<Self>, mut input: WorkerInput) {
         if !self.wants_thread(&input.chat, &input.event) {
-            self.hand_over(input);
+            self.hand_over(input).await;
             return;
         }
         // A request to the platform: other chats do not wait for it.
@@ -80,17 +93,28 @@ impl InboundCore {
             if let Some(chat) = core.open_answer_thread(&input.chat, &input.event).await {
                 input.chat = chat;
             }
-            core.hand_over(input);
+            core.hand_over(input).await;
         });
     }
 
-    /// Gives an event to the worker of its conversation, starting one if there is none.
-    pub(super) fn hand_over(self: &Arc<Self>, input: WorkerInput) {
+    /// Gives an event to the worker of its conversation. One for which there is no room stays in the inbox.
+    pub(super) async fn hand_over(self: &Arc<Self>, input: WorkerInput) {
+        if let Err((input, state)) = self.send_to_worker(input) {
+            self.defer(&input, &state).await;
+        }
+    }
+
+    /// Sends an event to the worker of its conversation, starting one if there is none.
+    fn send_to_worker(
+        self: &Arc<Self>,
+        input: WorkerInput,
+    ) -> Result<(), (Box<WorkerInput>, Arc<WorkerState>)> {
         let key = input.chat.key.clone();
         let mut workers = self.workers.lock();
         let worker = workers.entry(key.clone()).or_insert_with(|| {
             let (sender, inputs) = mpsc::channel(MAX_WAITING_EVENTS);
-            let worker = SessionWorker::new(self.clone(), key.clone(), inputs);
+            let state = Arc::new(WorkerState::default());
+            let worker = SessionWorker::new(self.clone(), key.clone(), inputs, state.clone());
             let core = self.clone();
             self.tasks.spawn(async move {
                 if AssertUnwindSafe(worker.run()).catch_unwind().await.is_err() {
@@ -98,25 +122,37 @@ impl InboundCore {
                     core.workers.lock().remove(&key);
                 }
             });
-            sender
+            LiveWorker {
+                inputs: sender,
+                state,
+            }
         });
-        if let Err(error) = worker.try_send(input) {
-            // It stays in the inbox, and is found when the account is started next.
-            tracing::error!(%error, "too many messages wait in a conversation");
-            let (mpsc::error::TrySendError::Full(input) | mpsc::error::TrySendError::Closed(input)) =
-                error;
-            self.taken.lock().remove(&input.key);
+        match worker.inputs.try_send(Box::new(input)) {
+            Ok(()) => Ok(()),
+            Err(TrySendError::Full(input) | TrySendError::Closed(input)) => {
+                // Under the lock, so that the worker does not end meanwhile.
+                worker.state.count_deferred();
+                Err((input, worker.state.clone()))
+            }
         }
+    }
+
+    /// The conversations in which a turn goes on.
+    pub(super) fn busy_conversations(&self) -> HashSet<SessionKey> {
+        let workers = self.workers.lock();
+        let busy = workers.iter().filter(|(_, worker)| worker.state.is_busy());
+        busy.map(|(key, _)| key.clone()).collect()
     }
 
     /// Ends a worker, unless something came meanwhile.
     pub(super) fn retire_worker(
         &self,
         key: &SessionKey,
-        inputs: &mut mpsc::Receiver<WorkerInput>,
+        inputs: &mut mpsc::Receiver<Box<WorkerInput>>,
+        state: &WorkerState,
     ) -> bool {
         let mut workers = self.workers.lock();
-        let is_idle = inputs.is_empty();
+        let is_idle = inputs.is_empty() && state.queue_length() == 0;
         if is_idle {
             workers.remove(key);
         }
@@ -139,7 +175,7 @@ impl InboundCore {
         let (core, account) = (self.clone(), chat.account.clone());
         let event = event.clone();
         self.tasks.spawn(async move {
-            let text = Some(notice.text.as_str()).filter(|text| !text.is_empty());
+            let text = Some(notice.text).filter(|text| !text.is_empty());
             let shown = account.client.acknowledge(&event, text).await;
             if let Err(error) = shown {
                 tracing::warn!(platform = %account.account, %error, "failed to acknowledge a button");
@@ -148,33 +184,6 @@ impl InboundCore {
                 core.mark_expired(&account, &event).await;
             }
         });
-    }
-
-    fn decide_by_button(
-        &self,
-        chat: &Chat,
-        event: &InboundEvent,
-        press: &ButtonPress,
-    ) -> ButtonNotice {
-        let Some((answer, id)) = parse_button(&press.data) else {
-            return ButtonNotice::new("This button does nothing any more.");
-        };
-        let account = &chat.account.account;
-        if is_stale(event) || !self.cards.is_in_chat(id, account, &chat.address.id) {
-            return ButtonNotice::expired();
-        }
-        let decision = SubmittedDecision {
-            answer,
-            by: decided_by(event.sender.as_ref(), chat),
-            reason: None,
-        };
-        match self.gateway.runs().decide_approval(id, decision) {
-            SubmitOutcome::Accepted => ButtonNotice::new("Done."),
-            SubmitOutcome::NotPermanent => {
-                ButtonNotice::new("This cannot be allowed permanently. Choose another answer.")
-            }
-            SubmitOutcome::NotWaiting | SubmitOutcome::Refused => ButtonNotice::expired(),
-        }
     }
 
     /// Marks an update as done.
@@ -196,37 +205,5 @@ impl InboundCore {
             tracing::error!(event = key.event_id, %error, "failed to drop an update");
         }
         self.taken.lock().remove(key);
-    }
-}
-
-/// What somebody sees who pressed a button.
-struct ButtonNotice {
-    text: String,
-    /// Whether the message of the button is out of date.
-    is_expired: bool,
-}
-
-impl ButtonNotice {
-    fn new(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            is_expired: false,
-        }
-    }
-
-    fn expired() -> Self {
-        Self {
-            text: "This request has expired.".to_owned(),
-            is_expired: true,
-        }
-    }
-}
-
-/// Who decided, for the record and for the chat.
-pub(super) fn decided_by(sender: Option<&Sender>, chat: &Chat) -> String {
-    let platform = chat.account.account.platform;
-    match sender {
-        Some(sender) => format!("{} ({platform})", sender_name(sender)),
-        None => platform.to_string(),
     }
 }

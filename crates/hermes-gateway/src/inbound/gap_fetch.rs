@@ -9,10 +9,10 @@ use hermes_store::epoch_seconds;
 use tokio::sync::watch;
 
 use super::InboundCore;
-use crate::platform::{Account, ConnectionState, PlatformClient, UpdateIntake};
+use crate::platform::{Account, PlatformClient, UpdateIntake};
 
-/// Chats that were used within this time are asked.
-const RECENT_SECONDS: f64 = 24.0 * 3600.0;
+/// Chats that were used within this time are asked. Longer than any wrong clock that is set right.
+const RECENT_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
 /// The most chats that are asked after one outage.
 const MAX_CHATS: usize = 50;
 /// How long one chat may take.
@@ -25,17 +25,17 @@ impl InboundCore {
         account: &Account,
         client: &dyn PlatformClient,
         intake: &dyn UpdateIntake,
-        mut states: watch::Receiver<ConnectionState>,
+        mut connections: watch::Receiver<u64>,
     ) -> Infallible {
-        let is_connected = |state: &ConnectionState| *state == ConnectionState::Connected;
+        let mut fetched = 0;
         loop {
-            if states.wait_for(is_connected).await.is_err() {
+            // Counted, so that an outage during a fetch is not overlooked.
+            let counted = connections.wait_for(|count| *count > fetched).await;
+            let Ok(count) = counted.map(|count| *count) else {
                 return std::future::pending().await;
-            }
+            };
+            fetched = count;
             self.fetch_missed(account, client, intake).await;
-            if states.wait_for(|state| !is_connected(state)).await.is_err() {
-                return std::future::pending().await;
-            }
         }
     }
 

@@ -1,10 +1,12 @@
-//! Files that people send: downloaded into the home's cache under names of our own, and shown to the model.
+//! Files that people send: downloaded into the home's cache under names of our own, and shown to the model. What was
+//! spoken becomes text.
 
 use std::path::{Path, PathBuf};
 
 use futures::future;
-use hermes_agent::message::Part;
-use hermes_config::{Home, random::random_digits};
+use hermes_agent::{conversation::Agent, message::Part, speech::TranscriptionError};
+use hermes_config::random::random_digits;
+use tokio::sync::Semaphore;
 
 use crate::platform::{Attachment, AttachmentKind, PlatformClient};
 
@@ -18,28 +20,71 @@ const MAX_NAME_CHARS: usize = 80;
 /// What became of an attachment.
 #[derive(Debug, PartialEq)]
 pub(super) enum ReceivedFile {
-    Image { path: PathBuf, part: Part },
-    File { path: PathBuf, kind: AttachmentKind },
-    Refused { name: String, reason: String },
+    Image {
+        path: PathBuf,
+        part: Part,
+    },
+    File {
+        path: PathBuf,
+        kind: AttachmentKind,
+    },
+    /// Something spoken.
+    Voice {
+        path: PathBuf,
+        heard: HeardSpeech,
+    },
+    Refused {
+        name: String,
+        reason: String,
+    },
 }
 
-/// Downloads attachments side by side, in their order.
-pub(super) async fn receive_files(
-    client: &dyn PlatformClient,
-    home: &Home,
-    attachments: &[Attachment],
-) -> Vec<ReceivedFile> {
-    let all = attachments
-        .iter()
-        .map(|attachment| receive_file(client, home, attachment));
-    future::join_all(all).await
+/// What is said in a voice message, or why that is not known.
+pub(super) type HeardSpeech = Result<String, TranscriptionError>;
+
+/// What receives files.
+pub(super) struct FileReceiver<'a> {
+    pub(super) client: &'a dyn PlatformClient,
+    pub(super) agent: &'a Agent,
+    /// Bounds the transcriptions that go on at the same time.
+    pub(super) transcriptions: &'a Semaphore,
 }
 
-async fn receive_file(
-    client: &dyn PlatformClient,
-    home: &Home,
-    attachment: &Attachment,
-) -> ReceivedFile {
+impl FileReceiver<'_> {
+    /// Downloads attachments side by side, in their order.
+    pub(super) async fn receive_files(&self, attachments: &[Attachment]) -> Vec<ReceivedFile> {
+        let all = attachments
+            .iter()
+            .map(|attachment| self.receive_file(attachment));
+        future::join_all(all).await
+    }
+
+    async fn receive_file(&self, attachment: &Attachment) -> ReceivedFile {
+        let received = download_file(self, attachment).await;
+        match received {
+            ReceivedFile::File {
+                path,
+                kind: AttachmentKind::Voice,
+            } => ReceivedFile::Voice {
+                heard: self.transcribe(&path).await,
+                path,
+            },
+            received => received,
+        }
+    }
+
+    async fn transcribe(&self, path: &Path) -> HeardSpeech {
+        // It is never closed.
+        let _permit = self.transcriptions.acquire().await.ok();
+        let heard = self.agent.transcribe(path).await;
+        if let Err(error) = &heard {
+            tracing::warn!(%error, "voice message was not transcribed");
+        }
+        heard
+    }
+}
+
+async fn download_file(receiver: &FileReceiver<'_>, attachment: &Attachment) -> ReceivedFile {
     let refused = |reason: String| ReceivedFile::Refused {
         name: shown_name(attachment),
         reason,
@@ -52,7 +97,9 @@ async fn receive_file(
         );
         return refused(reason);
     }
-    let directory = home
+    let directory = receiver
+        .agent
+        .home()
         .path()
         .join("cache")
         .join(cache_folder(attachment.kind));
@@ -60,7 +107,8 @@ async fn receive_file(
         return refused(format!("it could not be stored: {error}"));
     }
     let path = directory.join(cache_name(attachment));
-    if let Err(error) = client.download(attachment, &path, MAX_FILE_BYTES).await {
+    let downloaded = receiver.client.download(attachment, &path, MAX_FILE_BYTES);
+    if let Err(error) = downloaded.await {
         let _ = tokio::fs::remove_file(&path).await;
         return refused(format!("it could not be downloaded: {error}"));
     }

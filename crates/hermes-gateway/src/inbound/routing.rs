@@ -1,11 +1,12 @@
 //! Which session each chat is in.
 //!
-//! The entries are kept in memory and written behind: a session's row has its key too, so an entry that was not written
-//! before a crash is found again.
+//! The entries are kept in memory and written behind, those that changed: a session's row has its key too, so an entry that
+//! was not written before a crash is found again.
 
 use std::{
     collections::{HashMap, HashSet},
-    time::Duration,
+    sync::Arc,
+    time::{Duration, Instant},
 };
 
 use hermes_config::{Home, sync::Mutex};
@@ -23,6 +24,8 @@ use crate::platform::ChatAddress;
 const RETENTION_DAYS: f64 = 90.0;
 /// Changes are collected for so long.
 const WRITE_DELAY: Duration = Duration::from_secs(1);
+/// The pause after a save is at least so many times as long: with thousands of chats the file takes a while.
+const WRITE_PAUSE_FACTOR: u32 = 20;
 /// How long after a shutdown a turn goes on by itself.
 const RESUME_WINDOW_SECONDS: f64 = 3600.0;
 
@@ -30,14 +33,35 @@ pub(super) struct RoutingTable {
     home: Home,
     store: Store,
     copy: SessionsJson,
-    entries: Mutex<HashMap<SessionKey, RoutedChat>>,
+    chats: Mutex<RoutedChats>,
     changed: Notify,
 }
 
+#[derive(Default)]
+struct RoutedChats {
+    entries: HashMap<SessionKey, RoutedChat>,
+    /// Chats whose entry changed or is gone since the last save.
+    unsaved: HashSet<SessionKey>,
+    /// Whether the store has no other entries than these and those of unsaved chats.
+    is_stored: bool,
+}
+
+impl RoutedChats {
+    fn put(&mut self, mut chat: RoutedChat) {
+        let key = chat.entry.session_key.clone();
+        let known = self.entries.get(&key);
+        chat.has_spoken |= known.is_some_and(|known| known.has_spoken);
+        self.unsaved.insert(key.clone());
+        self.entries.insert(key, chat);
+    }
+}
+
 struct RoutedChat {
-    entry: RoutingEntry,
+    entry: Arc<RoutingEntry>,
     /// Whether the session was looked up in this process.
     is_verified: bool,
+    /// Whether the bot is known to have taken part: a chat that was only observed has an entry too.
+    has_spoken: bool,
 }
 
 /// The session of a chat.
@@ -54,7 +78,6 @@ impl RoutingTable {
         store: &Store,
         copy: SessionsJson,
     ) -> Result<Self, StoreError> {
-        let oldest = epoch_seconds() - RETENTION_DAYS * 86_400.0;
         let mut entries = mirror::load_routing(home, store).await?;
         let known: HashSet<SessionKey> = entries
             .iter()
@@ -73,11 +96,12 @@ impl RoutingTable {
         }
         let entries = entries
             .into_iter()
-            .filter(|entry| parse_local(&entry.updated_at).is_none_or(|used| used >= oldest))
+            .filter(|entry| !is_outdated(entry))
             .map(|entry| {
                 let chat = RoutedChat {
-                    entry,
+                    entry: Arc::new(entry),
                     is_verified: false,
+                    has_spoken: false,
                 };
                 (chat.entry.session_key.clone(), chat)
             });
@@ -85,7 +109,10 @@ impl RoutingTable {
             home: home.clone(),
             store: store.clone(),
             copy,
-            entries: Mutex::new(entries.collect()),
+            chats: Mutex::new(RoutedChats {
+                entries: entries.collect(),
+                ..RoutedChats::default()
+            }),
             changed: Notify::new(),
         })
     }
@@ -97,10 +124,9 @@ impl RoutingTable {
         origin: &Origin,
     ) -> Result<RoutedSession, StoreError> {
         let known = {
-            let entries = self.entries.lock();
-            entries
-                .get(key)
-                .map(|chat| (chat.entry.clone(), chat.is_verified))
+            let chats = self.chats.lock();
+            let chat = chats.entries.get(key);
+            chat.map(|chat| (chat.entry.clone(), chat.is_verified))
         };
         if let Some((entry, true)) = known {
             return Ok(RoutedSession {
@@ -109,7 +135,7 @@ impl RoutingTable {
             });
         }
         let found = self
-            .find_open_session(key, known.as_ref().map(|(entry, _)| entry))
+            .find_open_session(key, known.as_ref().map(|(entry, _)| &**entry))
             .await?;
         let last_used = match (&found, &known) {
             (Some(_), Some((entry, _))) => parse_local(&entry.updated_at),
@@ -119,7 +145,7 @@ impl RoutingTable {
         let id = found.unwrap_or_else(|| SessionId::for_gateway(&Zoned::now()));
         let entry = match known {
             Some((entry, _)) if entry.session_id == id => entry,
-            _ => RoutingEntry::new(key.clone(), id.clone(), origin.clone()),
+            _ => Arc::new(RoutingEntry::new(key.clone(), id.clone(), origin.clone())),
         };
         self.put(entry);
         Ok(RoutedSession { id, last_used })
@@ -141,14 +167,12 @@ impl RoutingTable {
         Ok(newest.map(|session| session.id))
     }
 
-    fn put(&self, entry: RoutingEntry) {
-        let chat = RoutedChat {
+    fn put(&self, entry: Arc<RoutingEntry>) {
+        self.chats.lock().put(RoutedChat {
             entry,
             is_verified: true,
-        };
-        let mut entries = self.entries.lock();
-        entries.insert(chat.entry.session_key.clone(), chat);
-        drop(entries);
+            has_spoken: false,
+        });
         self.changed.notify_one();
     }
 
@@ -160,36 +184,53 @@ impl RoutingTable {
         next: SessionId,
         reason: EndReason,
     ) -> Result<Option<SessionId>, StoreError> {
-        let before = self.entry(key).map(|entry| entry.session_id);
+        let before = self.entry(key).map(|entry| entry.session_id.clone());
         if let Some(before) = before.as_ref().filter(|before| **before != next) {
             self.store.end_session(before, reason).await?;
         }
         let mut entry = RoutingEntry::new(key.clone(), next, origin.clone());
         if let Some(known) = self.entry(key) {
-            entry.details.model_override = known.details.model_override;
+            let chosen = &known.details.model_override;
+            entry.details.model_override.clone_from(chosen);
         }
         entry.details.is_fresh_reset = true;
-        self.put(entry);
+        self.put(Arc::new(entry));
         Ok(before)
     }
 
-    pub(super) fn entry(&self, key: &SessionKey) -> Option<RoutingEntry> {
-        let entries = self.entries.lock();
-        entries.get(key).map(|chat| chat.entry.clone())
+    pub(super) fn entry(&self, key: &SessionKey) -> Option<Arc<RoutingEntry>> {
+        let chats = self.chats.lock();
+        chats.entries.get(key).map(|chat| chat.entry.clone())
     }
 
     /// Changes an entry, if there is one.
     pub(super) fn update(&self, key: &SessionKey, change: impl FnOnce(&mut RoutingEntry)) {
-        let mut entries = self.entries.lock();
-        if let Some(chat) = entries.get_mut(key) {
-            change(&mut chat.entry);
-            drop(entries);
-            self.changed.notify_one();
+        let mut chats = self.chats.lock();
+        let Some(chat) = chats.entries.get_mut(key) else {
+            return;
+        };
+        change(Arc::make_mut(&mut chat.entry));
+        chats.unsaved.insert(key.clone());
+        drop(chats);
+        self.changed.notify_one();
+    }
+
+    /// Whether the bot is known to have taken part in a chat.
+    pub(super) fn has_spoken(&self, key: &SessionKey) -> bool {
+        let chats = self.chats.lock();
+        chats.entries.get(key).is_some_and(|chat| chat.has_spoken)
+    }
+
+    /// The bot takes part in a chat. The store knows that of conversations.
+    pub(super) fn mark_spoken(&self, key: &SessionKey) {
+        if let Some(chat) = self.chats.lock().entries.get_mut(key) {
+            chat.has_spoken = true;
         }
     }
 
-    /// Records that somebody wrote.
+    /// Records that somebody wrote to the bot.
     pub(super) fn touch(&self, key: &SessionKey, origin: &Origin) {
+        self.mark_spoken(key);
         self.update(key, |entry| {
             entry.updated_at = local_iso(epoch_seconds());
             entry.origin = Some(origin.clone());
@@ -215,11 +256,10 @@ impl RoutingTable {
         let Some(entry) = self.entry(key) else {
             return true;
         };
-        let marked = entry
-            .details
-            .last_resume_marked_at
-            .filter(|_| entry.details.resume_pending);
-        let marked = marked.as_deref().and_then(parse_local);
+        let details = &entry.details;
+        let marked = details.last_resume_marked_at.as_deref();
+        let marked = marked.filter(|_| details.resume_pending);
+        let marked = marked.and_then(parse_local);
         marked.is_none_or(|marked| epoch_seconds() - marked <= RESUME_WINDOW_SECONDS)
     }
 
@@ -231,8 +271,8 @@ impl RoutingTable {
         most: usize,
     ) -> Vec<(ChatAddress, String)> {
         let mut recent: Vec<(f64, ChatAddress, String)> = {
-            let entries = self.entries.lock();
-            let used = entries.values().filter_map(|chat| {
+            let chats = self.chats.lock();
+            let used = chats.entries.values().filter_map(|chat| {
                 let used = parse_local(&chat.entry.updated_at).filter(|used| *used >= since)?;
                 let origin = chat.entry.origin.as_ref()?;
                 let message_id = origin
@@ -256,49 +296,118 @@ impl RoutingTable {
 
     /// Follows a chat that has another id from now on; the store has been rewritten.
     pub(super) fn migrate_chat(&self, keys: &[(SessionKey, SessionKey)], new_id: &str) {
-        let mut entries = self.entries.lock();
+        let mut chats = self.chats.lock();
         for (before, after) in keys {
-            let Some(mut chat) = entries.remove(before) else {
+            let Some(mut chat) = chats.entries.remove(before) else {
                 continue;
             };
-            chat.entry.session_key = after.clone();
-            if let Some(origin) = &mut chat.entry.origin {
+            chats.unsaved.insert(before.clone());
+            if chats.entries.contains_key(after) {
+                continue;
+            }
+            let entry = Arc::make_mut(&mut chat.entry);
+            entry.session_key = after.clone();
+            if let Some(origin) = &mut entry.origin {
                 origin.chat_id = Some(new_id.to_owned());
             }
-            entries.entry(after.clone()).or_insert(chat);
+            chats.put(chat);
         }
-        drop(entries);
+        drop(chats);
         self.changed.notify_one();
+    }
+
+    /// Forgets entries that nobody used for too long.
+    pub(super) fn prune(&self) {
+        let mut chats = self.chats.lock();
+        let RoutedChats {
+            entries, unsaved, ..
+        } = &mut *chats;
+        let mut is_changed = false;
+        for (key, _) in entries.extract_if(|_, chat| is_outdated(&chat.entry)) {
+            unsaved.insert(key);
+            is_changed = true;
+        }
+        drop(chats);
+        if is_changed {
+            self.changed.notify_one();
+        }
     }
 
     /// Writes changes until it is stopped, and then what is left.
     pub(super) async fn write_changes(&self, stop: &CancellationToken) {
+        let mut pause = WRITE_DELAY;
         while stop
             .run_until_cancelled(self.changed.notified())
             .await
             .is_some()
         {
-            let _ = stop
-                .run_until_cancelled(tokio::time::sleep(WRITE_DELAY))
-                .await;
+            let _ = stop.run_until_cancelled(tokio::time::sleep(pause)).await;
+            let began = Instant::now();
             self.save().await;
+            pause = WRITE_DELAY.max(began.elapsed() * WRITE_PAUSE_FACTOR);
         }
         self.save().await;
     }
 
     pub(super) async fn save(&self) {
-        let mut entries: Vec<RoutingEntry> = {
-            let entries = self.entries.lock();
-            entries.values().map(|chat| chat.entry.clone()).collect()
+        let (unsaved, is_stored) = {
+            let mut chats = self.chats.lock();
+            (std::mem::take(&mut chats.unsaved), chats.is_stored)
         };
-        entries.sort_by(|one, two| one.session_key.cmp(&two.session_key));
-        if let Err(error) = mirror::save_routing(&self.home, &self.store, &entries, self.copy).await
-        {
-            tracing::warn!(%error, "failed to save the routing of chats");
-            self.changed.notify_one();
-            tokio::time::sleep(WRITE_DELAY).await;
+        if is_stored && unsaved.is_empty() {
+            return;
+        }
+        match self.save_entries(&unsaved, is_stored).await {
+            Ok(()) => self.chats.lock().is_stored = true,
+            Err(error) => {
+                tracing::warn!(%error, "failed to save the routing of chats");
+                self.chats.lock().unsaved.extend(unsaved);
+                self.changed.notify_one();
+                tokio::time::sleep(WRITE_DELAY).await;
+            }
         }
     }
+
+    /// Saves the entries of these chats; all entries, if the store may have others.
+    async fn save_entries(
+        &self,
+        unsaved: &HashSet<SessionKey>,
+        is_stored: bool,
+    ) -> Result<(), StoreError> {
+        let mut entries = self.all_entries();
+        if is_stored {
+            let is_unsaved = |entry: &&Arc<RoutingEntry>| unsaved.contains(&entry.session_key);
+            let changed: Vec<_> = entries.iter().filter(is_unsaved).cloned().collect();
+            let kept: HashSet<_> = changed.iter().map(|entry| &entry.session_key).collect();
+            let removed = unsaved.iter().filter(|key| !kept.contains(key));
+            let removed: Vec<SessionKey> = removed.cloned().collect();
+            mirror::save_routing_changes(&self.home, &self.store, &changed, &removed).await?;
+        } else {
+            mirror::save_routing(&self.home, &self.store, &entries, SessionsJson::Off).await?;
+        }
+        if self.copy == SessionsJson::Off {
+            return Ok(());
+        }
+        let home = self.home.clone();
+        let writing = tokio::task::spawn_blocking(move || {
+            entries.sort_by(|one, two| one.session_key.cmp(&two.session_key));
+            mirror::write_sessions_file(&home, &entries)
+        });
+        // A panic there is a bug that the next save shows again.
+        writing.await.unwrap_or(Ok(()))
+    }
+
+    fn all_entries(&self) -> Vec<Arc<RoutingEntry>> {
+        let chats = self.chats.lock();
+        let entries = chats.entries.values();
+        entries.map(|chat| chat.entry.clone()).collect()
+    }
+}
+
+/// Whether nobody used a chat for so long that it is forgotten.
+fn is_outdated(entry: &RoutingEntry) -> bool {
+    let oldest = epoch_seconds() - RETENTION_DAYS * 86_400.0;
+    parse_local(&entry.updated_at).is_some_and(|used| used < oldest)
 }
 
 /// Seconds since 1970 of a local time without a zone.
@@ -306,4 +415,80 @@ fn parse_local(text: &str) -> Option<f64> {
     let local: DateTime = text.parse().ok()?;
     let time = local.to_zoned(jiff::tz::TimeZone::system()).ok()?;
     Some(time.timestamp().as_duration().as_secs_f64())
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_store::{Access, SessionKeyPolicy};
+
+    use super::*;
+
+    fn origin(chat: &str) -> Origin {
+        Origin {
+            platform: "telegram".into(),
+            chat_id: Some(chat.into()),
+            chat_type: "dm".into(),
+            ..Origin::default()
+        }
+    }
+
+    fn key(chat: &str) -> SessionKey {
+        origin(chat).session_key(&SessionKeyPolicy::default())
+    }
+
+    #[tokio::test]
+    async fn only_what_changed_is_written_again_and_the_file_has_everything() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+        let table = RoutingTable::load(&home, &store, SessionsJson::Written)
+            .await
+            .unwrap();
+        for chat in ["1", "2", "3"] {
+            table.session(&key(chat), &origin(chat)).await.unwrap();
+        }
+        table.save().await;
+        let mut stored = mirror::load_routing(&home, &store).await.unwrap();
+        assert_eq!(stored.len(), 3);
+
+        // Marks a row, so that writing it again shows.
+        stored[0].details.total_tokens = 7;
+        mirror::save_routing_changes(&home, &store, &stored[..1], &[])
+            .await
+            .unwrap();
+        table.update(&key("2"), |entry| entry.details.suspended = true);
+        table.migrate_chat(&[(key("3"), key("4"))], "4");
+        table.save().await;
+        let stored = mirror::load_routing(&home, &store).await.unwrap();
+        let keys: Vec<_> = stored.iter().map(|entry| &entry.session_key).collect();
+        assert_eq!(keys, [&key("1"), &key("2"), &key("4")]);
+        assert_eq!(stored[0].details.total_tokens, 7);
+        assert!(stored[1].details.suspended);
+        assert_eq!(mirror::read_sessions_file(&home).unwrap().len(), 3);
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_chat_that_nobody_used_for_90_days_is_forgotten_while_the_gateway_runs() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+        let table = RoutingTable::load(&home, &store, SessionsJson::Written)
+            .await
+            .unwrap();
+        for chat in ["1", "2", "3"] {
+            table.session(&key(chat), &origin(chat)).await.unwrap();
+        }
+        table.save().await;
+        let used_before = |days: f64| local_iso(epoch_seconds() - days * 86_400.0);
+        table.update(&key("1"), |entry| entry.updated_at = used_before(91.0));
+        table.update(&key("2"), |entry| entry.updated_at = used_before(89.0));
+        table.prune();
+        assert_eq!(table.entry(&key("1")), None);
+        table.save().await;
+        let stored = mirror::load_routing(&home, &store).await.unwrap();
+        let keys: Vec<_> = stored.iter().map(|entry| &entry.session_key).collect();
+        assert_eq!(keys, [&key("2"), &key("3")]);
+        store.close().await;
+    }
 }

@@ -1,54 +1,26 @@
 //! One turn of a chat: from the messages it answers to the answer in the outbox.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use hermes_agent::{message::Content, model::ModelOverrides};
-use hermes_config::sync::Mutex;
-use hermes_store::{SessionId, StoreError, epoch_seconds};
+use hermes_agent::message::Content;
+use hermes_store::{SessionId, StoreError};
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     InboundCore,
     chat::Chat,
     chat_observer::ChatObserver,
-    media::{self, ReceivedFile},
     recovery::{self, StoredProgress},
-    session_worker::{WaitingTurn, WorkerInput},
+    session_worker::WorkerInput,
     sessions::OpenedSession,
-    user_content::{self, Audience, ReceivedMessage},
+    steering::TurnSteering,
+    turn_handle::TurnHandle,
+    waiting_turns::{WaitingTurn, WorkerState},
 };
 use crate::{
-    outbound::{AnswerRequest, AnswerStream, QueuedReply, StreamMode, is_silence},
-    platform::AttachmentKind,
-    runs::{ChatSurface, RunInput, RunSource, Runs, StartError, TurnRequest, TurnResult},
+    outbound::{AnswerPreview, AnswerRequest, AnswerStream, QueuedReply, StreamMode, is_silence},
+    runs::{ChatSurface, RunInput, RunSource, StartError, TurnRequest, TurnResult},
 };
-
-/// Stops a turn, however far it is.
-#[derive(Default)]
-pub(super) struct TurnHandle {
-    /// Cancelled before the run has begun.
-    preparing: CancellationToken,
-    run: Mutex<Option<String>>,
-}
-
-impl TurnHandle {
-    pub(super) fn stop(&self, runs: &Runs) {
-        self.preparing.cancel();
-        let run = self.run.lock().clone();
-        if let Some(run) = run {
-            runs.abandon(&run);
-        }
-    }
-
-    /// The run of the turn. If it was to stop before, it stops now.
-    fn set_run(&self, run: &str, runs: &Runs) {
-        *self.run.lock() = Some(run.to_owned());
-        if self.preparing.is_cancelled() {
-            runs.abandon(run);
-        }
-    }
-}
 
 /// Why a turn could not be run.
 #[derive(Debug, thiserror::Error)]
@@ -59,33 +31,66 @@ enum ChatTurnError {
     Start(#[from] StartError),
 }
 
+impl ChatTurnError {
+    /// Whether the store may work again, as after a full disk.
+    fn may_pass(&self) -> bool {
+        match self {
+            Self::Store(error) | Self::Start(StartError::Store(error)) => error.may_pass(),
+            Self::Start(_) => false,
+        }
+    }
+}
+
+/// The pauses before a turn is tried again that the store could not take.
+const FIRST_STORE_PAUSE: Duration = Duration::from_secs(1);
+const MAX_STORE_PAUSE: Duration = Duration::from_secs(30);
+
 /// Answers messages. Whatever goes wrong is told to the user in one sentence.
 pub(super) async fn answer_messages(
     core: Arc<InboundCore>,
     waiting: WaitingTurn,
     handle: Arc<TurnHandle>,
+    state: Option<Arc<WorkerState>>,
 ) {
     let Some(first) = waiting.inputs.first() else {
         return;
     };
     let turn = ChatTurn {
         chat: first.chat.clone(),
-        dedupe_key: super::dedupe_key("answer", &first.key),
+        first,
         core,
         inputs: &waiting.inputs,
         content: waiting.content.as_ref(),
         session: waiting.session.as_ref(),
         handle: &handle,
+        state,
     };
-    match turn.run().await {
-        Ok(TurnProgress::Done) => turn.finish().await,
-        Ok(TurnProgress::Interrupted) => turn.core.routing.mark_resume_pending(&turn.chat.key),
-        Err(ChatTurnError::Start(StartError::Stopping)) => {}
-        Err(error) => {
-            tracing::error!(session_key = %turn.chat.key, %error, "turn of a chat failed");
-            let text = "Something went wrong here and your message was not answered. It is in the log of the gateway.";
-            turn.reply(text).await;
-            turn.finish().await;
+    let mut is_started = false;
+    let mut pause = FIRST_STORE_PAUSE;
+    loop {
+        match turn.run(&mut is_started).await {
+            Ok(TurnProgress::Done) => return turn.finish().await,
+            Ok(TurnProgress::Interrupted) => {
+                return turn.core.routing.mark_resume_pending(&turn.chat.key);
+            }
+            Err(ChatTurnError::Start(StartError::Stopping)) => return,
+            Err(error) if error.may_pass() => {
+                tracing::error!(session_key = %turn.chat.key, %error, ?pause, "turn of a chat could not be stored; trying again");
+            }
+            Err(error) => {
+                tracing::error!(session_key = %turn.chat.key, %error, "turn of a chat failed");
+                let text = "Something went wrong here and your message was not answered. It is in the log of the gateway.";
+                if let Err(error) = turn.reply(text).await {
+                    tracing::error!(session_key = %turn.chat.key, %error, "failed to queue a reply");
+                }
+                return turn.finish().await;
+            }
+        }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_STORE_PAUSE),
+            // The next process finds it in the inbox.
+            () = turn.core.stop.cancelled() => return,
+            () = turn.handle.preparing.cancelled() => return turn.finish().await,
         }
     }
 }
@@ -107,32 +112,31 @@ struct PreparedTurn {
 struct ChatTurn<'a> {
     core: Arc<InboundCore>,
     chat: Chat,
+    first: &'a WorkerInput,
     inputs: &'a [WorkerInput],
     /// What is said instead of what the inputs say.
     content: Option<&'a Content>,
     /// The session, if it is not the one of the chat.
     session: Option<&'a SessionId>,
-    handle: &'a TurnHandle,
-    dedupe_key: String,
+    handle: &'a Arc<TurnHandle>,
+    /// Where messages wait that may join it.
+    state: Option<Arc<WorkerState>>,
 }
 
 impl ChatTurn<'_> {
-    async fn run(&self) -> Result<TurnProgress, ChatTurnError> {
-        let mut is_new = false;
-        for input in self.inputs {
-            is_new |= self
-                .core
-                .gateway
-                .store()
-                .start_update(&input.key, Some(&self.chat.key))
-                .await?;
+    /// `is_started` says whether this process has begun it before, and is set when it has.
+    async fn run(&self, is_started: &mut bool) -> Result<TurnProgress, ChatTurnError> {
+        let is_again = *is_started;
+        if !is_again {
+            if !self.start().await? {
+                return Ok(TurnProgress::Done);
+            }
+            *is_started = true;
+            self.core
+                .show_receipt(&self.chat, self.message_id().as_deref());
         }
-        if !is_new {
-            return Ok(TurnProgress::Done);
-        }
-        self.show_receipt();
         let prepared = tokio::select! {
-            prepared = self.prepare() => prepared?,
+            prepared = self.prepare(is_again) => prepared?,
             () = self.handle.preparing.cancelled() => None,
         };
         match prepared {
@@ -141,24 +145,18 @@ impl ChatTurn<'_> {
         }
     }
 
-    /// Adds a reaction to the message, where that is wanted.
-    fn show_receipt(&self) {
-        let (Some(message_id), true) =
-            (self.message_id(), self.chat.account.settings.has_reactions)
-        else {
-            return;
-        };
-        let chat = self.chat.clone();
-        self.core.tasks.spawn(async move {
-            let client = &chat.account.client;
-            if let Err(error) = client.react(&chat.address, &message_id, RECEIPT).await {
-                tracing::debug!(session_key = %chat.key, %error, "reaction was not added");
-            }
-        });
+    /// Marks the messages as begun. Returns whether one of them was not done yet.
+    async fn start(&self) -> Result<bool, StoreError> {
+        let mut is_new = false;
+        for input in self.inputs {
+            let store = self.core.gateway.store();
+            is_new |= store.start_update(&input.key, Some(&self.chat.key)).await?;
+        }
+        Ok(is_new)
     }
 
     /// What the turn begins with; `None` if there is nothing to ask the model.
-    async fn prepare(&self) -> Result<Option<PreparedTurn>, ChatTurnError> {
+    async fn prepare(&self, is_again: bool) -> Result<Option<PreparedTurn>, ChatTurnError> {
         let session = match self.session {
             Some(id) => OpenedSession {
                 id: id.clone(),
@@ -167,18 +165,20 @@ impl ChatTurn<'_> {
             None => self.core.open_session(&self.chat).await?,
         };
         let attempts = self.inputs.iter().map(|input| input.attempts).max();
+        let attempts = attempts.unwrap_or_default().max(i64::from(is_again));
         let message_id = self.message_id();
-        if attempts.unwrap_or_default() > 0 {
+        if attempts > 0 {
+            let answered = self.answered();
             let progress = recovery::find_progress(
                 self.core.gateway.agent().store(),
                 &session.id,
-                message_id.as_deref(),
-                attempts.unwrap_or_default(),
+                answered.message().map(|message| message.id.as_str()),
+                attempts,
             );
             match progress.await? {
                 StoredProgress::Nothing => {}
                 StoredProgress::Answered(text) => {
-                    self.reply(&text).await;
+                    self.queue_answer(&session.id, &text, None).await?;
                     return Ok(None);
                 }
                 StoredProgress::Interrupted if self.core.routing.may_resume(&self.chat.key) => {
@@ -189,11 +189,23 @@ impl ChatTurn<'_> {
                         note: None,
                     }));
                 }
-                StoredProgress::Interrupted | StoredProgress::Superseded => return Ok(None),
+                StoredProgress::Interrupted => {
+                    let text = "The gateway was stopped while I worked on this, too long ago to go on. Write again if you still need it.";
+                    self.reply(text).await?;
+                    return Ok(None);
+                }
+                StoredProgress::Superseded => {
+                    let (account, address) = (&self.chat.account.account, &self.chat.address);
+                    self.core
+                        .outbox
+                        .discard_preview(account, address, &self.answer_key())
+                        .await?;
+                    return Ok(None);
+                }
                 StoredProgress::TooOften => {
                     let text =
                         "I could not answer this: the gateway stopped twice while I worked on it.";
-                    self.reply(text).await;
+                    self.reply(text).await?;
                     return Ok(None);
                 }
             }
@@ -206,17 +218,22 @@ impl ChatTurn<'_> {
                 note: session.notice,
             }));
         }
-        let received = self.receive_messages().await;
-        if self.is_voice_alone() {
-            let text = "I cannot listen to voice messages: no transcription engine is set up here. Please write to me.";
-            self.reply(text).await;
-            return Ok(None);
-        }
-        let audience = Audience {
-            is_shared: self.chat.is_shared,
-            supports_images: self.supports_images(&received).await,
+        let built = match self.core.read_inputs(&self.chat, self.inputs).await {
+            Ok(built) => built,
+            Err(unread) => {
+                let core = &self.core;
+                core.record_unread(&self.chat, &session.id, message_id, &unread)
+                    .await?;
+                self.reply(&unread.to_string()).await?;
+                return Ok(None);
+            }
         };
-        let built = user_content::build_content(&received, audience, epoch_seconds());
+        if let Some(notice) = &built.notice {
+            let dedupe_key = super::dedupe_key("notice", &self.first.key);
+            self.core
+                .queue_text(&self.chat, notice, message_id.as_deref(), &dedupe_key)
+                .await;
+        }
         Ok(Some(PreparedTurn {
             session: session.id,
             input: Some(built.content),
@@ -227,70 +244,31 @@ impl ChatTurn<'_> {
         }))
     }
 
-    async fn receive_messages(&self) -> Vec<ReceivedMessage<'_>> {
-        let client = &*self.chat.account.client;
-        let home = self.core.gateway.home();
-        let mut received = Vec::with_capacity(self.inputs.len());
-        for input in self.inputs {
-            let Some(message) = input.message() else {
-                continue;
-            };
-            let files = media::receive_files(client, home, &message.attachments).await;
-            received.push(ReceivedMessage {
-                event: &input.event,
-                message,
-                files,
-            });
-        }
-        received
-    }
-
-    /// Whether somebody spoke and wrote nothing.
-    fn is_voice_alone(&self) -> bool {
-        let mut messages = self
-            .inputs
-            .iter()
-            .filter_map(WorkerInput::message)
-            .peekable();
-        messages.peek().is_some()
-            && messages.all(|message| {
-                message.text.trim().is_empty()
-                    && !message.attachments.is_empty()
-                    && message
-                        .attachments
-                        .iter()
-                        .all(|attachment| attachment.kind == AttachmentKind::Voice)
-            })
-    }
-
-    /// Whether the model of this chat sees pictures; only asked if there is one.
-    async fn supports_images(&self, received: &[ReceivedMessage<'_>]) -> bool {
-        let is_image = |file: &ReceivedFile| matches!(file, ReceivedFile::Image { .. });
-        if !received
-            .iter()
-            .any(|message| message.files.iter().any(is_image))
-        {
-            return false;
-        }
-        let (model, provider) = self.core.chosen_model(&self.chat.key);
-        let overrides = ModelOverrides {
-            model,
-            provider,
-            ..ModelOverrides::default()
-        };
-        let found = self.core.gateway.agent().find_model(&overrides).await;
-        found.is_ok_and(|selection| selection.endpoint.supports_images)
-    }
-
     fn message_id(&self) -> Option<String> {
-        let message = self.inputs.first()?.message()?;
+        let message = self.first.message()?;
         Some(message.id.clone())
+    }
+
+    /// The message that the answer is under: the last one that the model got.
+    fn answered(&self) -> WorkerInput {
+        let joined = self.handle.answered();
+        joined.unwrap_or_else(|| self.first.clone())
+    }
+
+    fn answer_key(&self) -> String {
+        super::dedupe_key("answer", &self.answered().key)
     }
 
     async fn run_prepared(&self, prepared: PreparedTurn) -> Result<TurnProgress, ChatTurnError> {
         let stream = self.core.outbox.open_answer(self.answer_request());
-        let (observer, end) =
-            ChatObserver::new(self.core.clone(), self.chat.clone(), stream.feed());
+        let steering = self.state.as_ref().map(|state| TurnSteering {
+            core: self.core.clone(),
+            state: state.clone(),
+            handle: self.handle.clone(),
+        });
+        let (core, chat) = (self.core.clone(), self.chat.clone());
+        let (observer, end) = ChatObserver::new(core, chat, stream.feed(), steering);
+        let session = prepared.session.clone();
         let request = self.turn_request(prepared, observer.clone());
         let text = request
             .input
@@ -308,7 +286,7 @@ impl ChatTurn<'_> {
             .await?;
         self.handle.set_run(&started.id, runs);
         let result = end.await.unwrap_or(TurnResult::Stopped);
-        self.finish_answer(stream, result, &observer.take_said())
+        self.finish_answer(&session, stream, result, &observer.take_said())
             .await
     }
 
@@ -316,18 +294,19 @@ impl ChatTurn<'_> {
         let message_id = self.message_id();
         let reply = self
             .core
-            .new_reply(&self.chat, "", message_id.as_deref(), &self.dedupe_key);
+            .new_reply(&self.chat, "", message_id.as_deref(), &self.answer_key());
         AnswerRequest {
             account: reply.account,
             chat: reply.chat,
             reply_to: reply.reply_to,
-            event: self.inputs.first().map(|input| input.event.clone()),
+            event: Some(self.first.event.clone()),
             dedupe_key: reply.dedupe_key,
             mode: if self.chat.account.settings.is_streaming {
                 StreamMode::On
             } else {
                 StreamMode::Off
             },
+            shows_typing: self.chat.account.settings.shows_typing,
         }
     }
 
@@ -365,6 +344,7 @@ impl ChatTurn<'_> {
     /// Turns what is shown into the answer.
     async fn finish_answer(
         &self,
+        session: &SessionId,
         stream: AnswerStream,
         result: TurnResult,
         said: &str,
@@ -383,29 +363,61 @@ impl ChatTurn<'_> {
         if is_silence(&text) {
             return Ok(TurnProgress::Done);
         }
-        let message_id = self.message_id();
-        let reply = QueuedReply {
-            first_posted: finished.first_posted,
-            ..self
-                .core
-                .new_reply(&self.chat, &text, message_id.as_deref(), &self.dedupe_key)
-        };
-        self.core.outbox.queue_reply(reply).await?;
+        self.queue_answer(session, &text, finished.first_posted)
+            .await?;
         Ok(TurnProgress::Done)
     }
 
-    async fn reply(&self, text: &str) {
+    /// Queues the answer. What is stored as one gets the platform's id of its message.
+    async fn queue_answer(
+        &self,
+        session: &SessionId,
+        text: &str,
+        first_posted: Option<AnswerPreview>,
+    ) -> Result<(), StoreError> {
+        let store = self.core.gateway.agent().store();
         let message_id = self.message_id();
-        self.core
-            .queue_text(&self.chat, text, message_id.as_deref(), &self.dedupe_key)
-            .await;
+        let key = self.answer_key();
+        let reply = QueuedReply {
+            first_posted,
+            shown_message: store.last_answer(session, text).await?,
+            ..self
+                .core
+                .new_reply(&self.chat, text, message_id.as_deref(), &key)
+        };
+        self.core.outbox.queue_reply(reply).await.map(drop)
+    }
+
+    async fn reply(&self, text: &str) -> Result<(), StoreError> {
+        let message_id = self.message_id();
+        let key = self.answer_key();
+        let reply = self
+            .core
+            .new_reply(&self.chat, text, message_id.as_deref(), &key);
+        self.core.outbox.queue_reply(reply).await.map(drop)
     }
 
     /// The messages have been dealt with.
     async fn finish(&self) {
-        for input in self.inputs {
+        for input in self.inputs.iter().chain(&self.handle.joined()) {
             self.core.finish(&input.key).await;
         }
+    }
+}
+
+impl InboundCore {
+    /// Adds a reaction to a message, where that is wanted.
+    pub(super) fn show_receipt(&self, chat: &Chat, message_id: Option<&str>) {
+        let (Some(message_id), true) = (message_id, chat.account.settings.has_reactions) else {
+            return;
+        };
+        let (chat, message_id) = (chat.clone(), message_id.to_owned());
+        self.tasks.spawn(async move {
+            let client = &chat.account.client;
+            if let Err(error) = client.react(&chat.address, &message_id, RECEIPT).await {
+                tracing::debug!(session_key = %chat.key, %error, "reaction was not added");
+            }
+        });
     }
 }
 

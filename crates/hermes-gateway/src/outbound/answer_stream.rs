@@ -14,6 +14,7 @@ use std::{
     time::Duration,
 };
 
+use hermes_store::StoreError;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -48,6 +49,7 @@ pub struct AnswerRequest {
     /// The key of the reply that it becomes.
     pub dedupe_key: String,
     pub mode: StreamMode,
+    pub shows_typing: bool,
 }
 
 /// A growing answer. Dropped, it ends: the typing sign too.
@@ -84,6 +86,8 @@ pub struct AnswerPreview {
 pub(super) struct ShownPart {
     pub(super) message_id: String,
     pub(super) text: String,
+    /// Whether it has the button that stops the answer: the final message has none.
+    pub(super) has_stop: bool,
 }
 
 impl AnswerPreview {
@@ -117,7 +121,9 @@ impl Outbox {
         let feed = AnswerFeed::default();
         let stop = CancellationToken::new();
         let is_finishing = Arc::new(AtomicBool::new(false));
-        let typing = self.show_typing(&request.account, &request.chat);
+        let typing = request
+            .shows_typing
+            .then(|| self.show_typing(&request.account, &request.chat));
         let (account, chat) = (request.account.clone(), request.chat.clone());
         let dedupe_key = request.dedupe_key.clone();
         let task = (request.mode == StreamMode::On).then(|| {
@@ -132,7 +138,7 @@ impl Outbox {
         });
         AnswerStream {
             feed,
-            typing: Some(typing),
+            typing,
             guard: stop.drop_guard(),
             is_finishing,
             task,
@@ -141,6 +147,31 @@ impl Outbox {
             chat,
             dedupe_key,
         }
+    }
+
+    /// Deletes what shows an answer that an earlier process did not finish, and that nobody will.
+    pub async fn discard_preview(
+        &self,
+        account: &Account,
+        chat: &ChatAddress,
+        dedupe_key: &str,
+    ) -> Result<(), StoreError> {
+        let shown = self.inner.runtime.preview_messages(dedupe_key).await?;
+        if shown.is_empty() {
+            return Ok(());
+        }
+        let shown = shown.into_iter().map(|message_id| ShownPart {
+            message_id,
+            text: String::new(),
+            has_stop: false,
+        });
+        let preview = AnswerPreview {
+            shown: shown.collect(),
+            native: None,
+        };
+        self.remove_preview(account, chat, dedupe_key, preview)
+            .await;
+        Ok(())
     }
 }
 

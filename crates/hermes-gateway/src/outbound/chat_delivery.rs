@@ -3,7 +3,10 @@
 use std::{sync::Arc, time::Duration};
 
 use hermes_config::random::random_number;
-use hermes_store::runtime::{OutboundAction, OutboundChat, OutboundRow};
+use hermes_store::{
+    MessageId,
+    runtime::{OutboundAction, OutboundChat, OutboundRow},
+};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -21,8 +24,6 @@ use crate::{
 
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY: Duration = Duration::from_mins(1);
-/// A time further ahead than this was written before the clock was set back.
-const MAX_STORED_WAIT: Duration = Duration::from_hours(24);
 /// Timeout of a post; clients have shorter ones of their own.
 const POST_TIMEOUT: Duration = Duration::from_mins(2);
 /// The same with files, which are uploaded.
@@ -100,14 +101,9 @@ impl ChatDelivery {
                 .fail_outbound(row.id, "unknown platform");
             return self.next_step(failed.await.is_ok());
         };
-        if let Some(next_at) = row.next_at {
-            let left = Duration::try_from_secs_f64(next_at - self.outbox.clock.wall());
-            if let Ok(left) = left
-                && left <= MAX_STORED_WAIT
-                && self.sleep(left).await.is_err()
-            {
-                return NextStep::End;
-            }
+        let left = row.remaining_wait(self.outbox.clock.wall());
+        if !left.is_zero() && self.sleep(left).await.is_err() {
+            return NextStep::End;
         }
         let now = self.outbox.clock.monotonic();
         let mut chunk = ChunkDelivery {
@@ -348,20 +344,24 @@ impl ChunkDelivery<'_> {
         self.row.chunk == 1 && (self.content.is_late || age > LATE_AFTER.as_secs_f64())
     }
 
-    /// The same for the same chunk, after a restart too: 25 characters at most.
+    /// The same for the same chunk, after a restart too.
     fn nonce(&self) -> String {
-        let created = Duration::try_from_secs_f64(self.row.created_at).unwrap_or_default();
-        let mut nonce = format!("{:x}-{:x}", self.row.id, created.as_micros());
-        nonce.truncate(25);
+        let mut nonce = match &self.content.nonce {
+            Some(nonce) => nonce.clone(),
+            None => format!("{:x}-{:x}", self.row.id, self.row.created_at.to_bits()),
+        };
+        if self.row.action == OutboundAction::Replace {
+            // It is posted because the message that it was to replace is gone.
+            nonce.push('r');
+        }
         nonce
     }
 
     async fn record_retry(&self, wait: Duration, reason: &str) {
         let outbox = self.outbox();
-        let next_at = outbox.clock.wall() + wait.as_secs_f64();
         let recorded = outbox
             .runtime
-            .retry_outbound(self.row.id, next_at, reason)
+            .retry_outbound(self.row.id, outbox.clock.wall(), wait, reason)
             .await;
         if let Err(error) = recorded {
             tracing::error!(%error, "failed post could not be recorded");
@@ -370,6 +370,8 @@ impl ChunkDelivery<'_> {
 
     /// The message is there: that is stored whatever it takes, or it would be sent again.
     async fn mark_sent(&self, message_id: &str) -> NextStep {
+        let shown_message = self.content.shown_message.map(MessageId);
+        self.outbox().record_shown(shown_message, message_id).await;
         let mut failures = 0;
         loop {
             match self

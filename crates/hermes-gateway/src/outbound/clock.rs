@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
-use tokio::time::Instant;
+
+use crate::platform::steady_time;
 
 pub trait DeliveryClock: Send + Sync + 'static {
-    /// Seconds since 1970. May jump.
+    /// Seconds since 1970. Between two processes it may jump.
     fn wall(&self) -> f64;
 
     /// The time since some moment. Never jumps.
@@ -17,27 +18,30 @@ pub trait DeliveryClock: Send + Sync + 'static {
 
 pub type SharedClock = Arc<dyn DeliveryClock>;
 
-/// The machine's clock.
+/// The machine's clock. If it is set while the process runs, times go on as if it had not been: nothing is late, or waits,
+/// because of that.
 #[derive(Debug)]
 pub struct SystemClock {
-    start: Instant,
+    start: Duration,
+    started_at: f64,
 }
 
 impl Default for SystemClock {
     fn default() -> Self {
         Self {
-            start: Instant::now(),
+            start: steady_time(),
+            started_at: hermes_store::epoch_seconds(),
         }
     }
 }
 
 impl DeliveryClock for SystemClock {
     fn wall(&self) -> f64 {
-        hermes_store::epoch_seconds()
+        self.started_at + self.monotonic().as_secs_f64()
     }
 
     fn monotonic(&self) -> Duration {
-        self.start.elapsed()
+        steady_time().saturating_sub(self.start)
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {

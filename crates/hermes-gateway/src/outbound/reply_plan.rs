@@ -1,6 +1,8 @@
 //! Which messages a reply becomes: its files taken out of the text, the text cut to the platform's limit, the files put
 //! together as albums.
 
+use std::borrow::Cow;
+
 use crate::{
     platform::{AttachmentKind, ClientLimits, OutboundFile},
     send::{
@@ -46,7 +48,7 @@ pub(super) fn message_limit(limits: &ClientLimits) -> LengthLimit {
 
 /// The text as it is shown while it grows: without files, and without the beginning of one at the end.
 pub(super) fn visible_text(growing: &str) -> String {
-    let ExtractedMedia { mut text, .. } = extract_media(growing);
+    let ExtractedMedia { mut text, .. } = extract_media(&remove_controls(growing));
     let line = text.rfind('\n').map_or(0, |at| at + 1);
     if let Some(tag) = text[line..].find("MEDIA:") {
         text.truncate(line + tag);
@@ -55,13 +57,23 @@ pub(super) fn visible_text(growing: &str) -> String {
     text
 }
 
+/// A text without control characters, which are no part of a message and which platforms refuse or garble.
+fn remove_controls(text: &str) -> Cow<'_, str> {
+    let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if text.contains(is_control) {
+        Cow::Owned(text.replace(is_control, ""))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
 pub(super) async fn plan_reply(
     text: &str,
     gate: &MediaGate,
     limits: &ClientLimits,
     captions: CaptionUse,
 ) -> ReplyPlan {
-    let extracted = extract_media(text);
+    let extracted = extract_media(&remove_controls(text));
     let (files, warnings) = extracted.check_files(gate).await;
     let files = files.into_iter().map(|(path, kind)| OutboundFile {
         name: path

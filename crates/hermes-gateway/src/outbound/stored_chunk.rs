@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
+use hermes_config::to_hex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use super::reply_plan::PlannedMessage;
 use crate::platform::{AttachmentKind, ChatAddress, ChatKind, OutboundFile, OutboundMessage};
@@ -19,6 +21,18 @@ pub(super) struct StoredChunk {
     /// Marked late whenever it is sent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_late: bool,
+    /// What a platform knows the message by that is posted once: [`message_nonce`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) nonce: Option<String>,
+    /// The stored message that it shows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) shown_message: Option<i64>,
+}
+
+/// What the message with this part of an answer is known by, as a preview and as the answer: 24 characters.
+pub(super) fn message_nonce(dedupe_key: &str, part: usize) -> String {
+    let digest = Sha256::digest(format!("{part}:{dedupe_key}").as_bytes());
+    to_hex(&digest[..12])
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +55,8 @@ impl StoredChunk {
             files: planned.files.into_iter().map(stored).collect(),
             reply_to: None,
             is_late: false,
+            nonce: None,
+            shown_message: None,
         }
     }
 
@@ -147,6 +163,9 @@ mod tests {
         let mut chunk = StoredChunk::new(planned.clone());
         chunk.reply_to = Some("7".into());
         chunk.is_late = true;
+        chunk.nonce = Some(message_nonce("k", 1));
+        assert_eq!(chunk.nonce.as_ref().map(String::len), Some(24));
+        assert_ne!(chunk.nonce, Some(message_nonce("k", 2)));
         assert_eq!(StoredChunk::from_json(&chunk.to_json()), chunk);
         assert_eq!(chunk.to_message(None).files, planned.files);
         let chat = ChatAddress {

@@ -18,8 +18,6 @@ use super::{Outbox, chat_delivery::ChatDelivery};
 const SCAN_INTERVAL: Duration = Duration::from_secs(30);
 /// Chats that one scan starts.
 const SCAN_LIMIT: u32 = 1000;
-/// After this time a claimed chunk is claimed by nobody any more: its caller was dropped.
-const MAX_CLAIM: Duration = Duration::from_mins(1);
 const PRUNE_INTERVAL: Duration = Duration::from_mins(10);
 /// How long messages that were sent or failed are remembered.
 const RETENTION: Duration = Duration::from_hours(7 * 24);
@@ -55,8 +53,8 @@ impl Outbox {
             chats: HashMap::new(),
             running: HashMap::new(),
         };
-        // What was claimed before is claimed by nobody any more.
-        deliveries.scan(Duration::ZERO).await;
+        // What waits for another attempt waits in its task.
+        deliveries.scan(f64::MAX).await;
         let mut scan = tokio::time::interval(SCAN_INTERVAL);
         let mut prune = tokio::time::interval(PRUNE_INTERVAL);
         loop {
@@ -68,7 +66,7 @@ impl Outbox {
                     }
                 }
                 Some(ended) = deliveries.tasks.join_next_with_id() => deliveries.record_end(ended),
-                _ = scan.tick() => deliveries.scan(MAX_CLAIM).await,
+                _ = scan.tick() => deliveries.scan(inner.clock.wall()).await,
                 _ = prune.tick() => self.prune().await,
             }
         }
@@ -124,13 +122,14 @@ impl RunningDeliveries {
         self.running.insert(chat, WokenAgain::No);
     }
 
-    /// Starts the chats that have something to be sent and no task.
-    async fn scan(&mut self, claim: Duration) {
+    /// Starts the chats that have something to be sent by then, in seconds since 1970, and no task.
+    async fn scan(&mut self, due_by: f64) {
         let inner = Arc::clone(&self.outbox.inner);
         let due = async {
-            inner.runtime.release_claimed_outbound(claim).await?;
-            let now = inner.clock.wall();
-            inner.runtime.due_outbound(now, SCAN_LIMIT).await
+            // Claimed by an earlier process, or by a caller that was dropped.
+            let held = inner.claims.keys();
+            inner.runtime.release_claimed_outbound(&held).await?;
+            inner.runtime.due_outbound(due_by, SCAN_LIMIT).await
         };
         match due.await {
             Ok(rows) => {

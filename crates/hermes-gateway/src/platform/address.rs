@@ -30,6 +30,18 @@ impl Account {
         }
     }
 
+    /// A variable of this account: `TELEGRAM_BOT_TOKEN`, `TELEGRAM_BOT_TOKEN_WORK`.
+    pub fn variable(&self, what: &str) -> String {
+        let name = self.platform.variable(what);
+        if self.name.is_empty() {
+            return name;
+        }
+        format!(
+            "{name}_{}",
+            self.name.to_ascii_uppercase().replace('-', "_")
+        )
+    }
+
     /// Reads a label.
     pub fn from_label(label: &str) -> Option<Self> {
         let (platform, name) = label.split_once('@').unwrap_or((label, ""));
@@ -126,5 +138,18 @@ impl ChatAddress {
             scope_id: origin.scope_id.clone(),
             parent_id: origin.parent_chat_id.clone(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_of_a_further_account_end_with_its_name() {
+        let mut account = Account::first(Platform::Slack);
+        assert_eq!(account.variable("APP_TOKEN"), "SLACK_APP_TOKEN");
+        account.name = "my-work".into();
+        assert_eq!(account.variable("APP_TOKEN"), "SLACK_APP_TOKEN_MY_WORK");
     }
 }

@@ -94,7 +94,7 @@ impl DiscordClient {
             })?,
             account,
             allow_http: settings.allow_http,
-            has_proxy: settings.proxy.is_some() || has_system_proxy(),
+            has_proxy: settings.proxy.is_some() || settings.proxies.has_any(),
             rest,
             timing,
             identity: RwLock::new(None),
@@ -181,14 +181,6 @@ impl DiscordClient {
     }
 }
 
-/// Whether requests may go through a proxy that the environment names. Which do is up to the HTTP client.
-fn has_system_proxy() -> bool {
-    let names = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-    names
-        .into_iter()
-        .any(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
-}
-
 fn count_chars(text: &str) -> usize {
     text.chars().count()
 }
@@ -196,6 +188,10 @@ fn count_chars(text: &str) -> usize {
 impl PlatformClient for DiscordClient {
     fn account(&self) -> &Account {
         &self.account
+    }
+
+    fn platform_time(&self) -> f64 {
+        self.rest.clock.now()
     }
 
     fn limits(&self) -> ClientLimits {

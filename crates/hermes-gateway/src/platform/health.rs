@@ -30,6 +30,8 @@ pub enum ConnectionState {
 #[derive(Debug)]
 pub struct PlatformHealth {
     state: watch::Sender<ConnectionState>,
+    /// How often it became connected.
+    connections: watch::Sender<u64>,
     heard: Mutex<HeardState>,
     /// What works and yet needs somebody's attention, by its code.
     warnings: Mutex<BTreeMap<&'static str, String>>,
@@ -48,6 +50,7 @@ impl PlatformHealth {
     pub fn new(period: Duration) -> Self {
         Self {
             state: watch::Sender::default(),
+            connections: watch::Sender::default(),
             heard: Mutex::new(HeardState {
                 last_ok_at: None,
                 lost_since: None,
@@ -116,11 +119,15 @@ impl PlatformHealth {
     }
 
     fn change(&self, state: ConnectionState) {
-        self.state.send_if_modified(|current| {
+        let is_connected = state == ConnectionState::Connected;
+        let is_other = self.state.send_if_modified(|current| {
             let is_other = *current != state;
             *current = state;
             is_other
         });
+        if is_other && is_connected {
+            self.connections.send_modify(|count| *count += 1);
+        }
     }
 
     pub fn state(&self) -> ConnectionState {
@@ -129,6 +136,11 @@ impl PlatformHealth {
 
     pub fn watch_state(&self) -> watch::Receiver<ConnectionState> {
         self.state.subscribe()
+    }
+
+    /// Counts connections: what was said before each of them may have been missed.
+    pub fn watch_connections(&self) -> watch::Receiver<u64> {
+        self.connections.subscribe()
     }
 
     pub fn last_ok_at(&self) -> Option<SystemTime> {

@@ -46,6 +46,17 @@ pub struct Button {
     pub is_link: bool,
 }
 
+impl Button {
+    /// Stops the answer that grows above it: the command `/stop`.
+    pub fn stop() -> Self {
+        Self {
+            label: "Stop".into(),
+            data: "cmd:stop:".into(),
+            is_link: false,
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutboundFile {
     pub path: PathBuf,
@@ -131,6 +142,11 @@ pub enum TaskState {
 ///
 /// The gateway calls one method at a time. Clients join what comes too fast for their platform.
 pub trait LivePreview: Send + Sync {
+    /// The message that it is, where people keep seeing it if the gateway dies.
+    fn message_id(&self) -> Option<&str> {
+        None
+    }
+
     /// Shows the answer so far, from its beginning.
     fn update<'a>(&'a mut self, text: &'a str) -> BoxFuture<'a, Result<(), PostError>>;
 

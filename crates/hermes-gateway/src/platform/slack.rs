@@ -139,6 +139,10 @@ impl PlatformClient for SlackClient {
         &self.core.account
     }
 
+    fn platform_time(&self) -> f64 {
+        self.core.api.clock.now()
+    }
+
     fn limits(&self) -> ClientLimits {
         ClientLimits {
             message: MESSAGE_CHARS,

@@ -8,20 +8,14 @@ mod attachments;
 mod decode;
 mod download;
 mod identity;
+mod open_drafts;
 mod post;
 mod preview;
 mod receive;
 mod text;
 mod webhook;
 
-use std::{
-    path::Path,
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
-    time::Duration,
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use hermes_config::{PlatformSettings, WebhookSettings, sync::Mutex};
@@ -37,6 +31,7 @@ use super::{
 use crate::send::{SendError, count_utf16};
 use api::{BotApi, BotApiError};
 use identity::{BotIdentity, ServerFeature};
+use open_drafts::OpenDrafts;
 
 pub use receive::TelegramTiming;
 
@@ -55,7 +50,7 @@ pub struct TelegramClient {
     rich_messages: Arc<ServerFeature>,
     drafts: Arc<ServerFeature>,
     rich_drafts: Arc<ServerFeature>,
-    last_draft_id: AtomicI64,
+    open_drafts: Arc<OpenDrafts>,
 }
 
 impl TelegramClient {
@@ -74,7 +69,7 @@ impl TelegramClient {
             rich_messages: Arc::default(),
             drafts: Arc::default(),
             rich_drafts: Arc::default(),
-            last_draft_id: AtomicI64::new(0),
+            open_drafts: Arc::default(),
         })
     }
 
@@ -98,11 +93,6 @@ impl TelegramClient {
         *self.identity.lock() = identity;
     }
 
-    /// A number that no draft had before. It is never 0.
-    fn next_draft_id(&self) -> i64 {
-        self.last_draft_id.fetch_add(1, Ordering::Relaxed) + 1
-    }
-
     /// Calls a method of which only the success matters.
     async fn call(&self, method: &str, fields: Map<String, Value>) -> Result<(), PostError> {
         let called = self.api.call(method, &fields.into()).await;
@@ -113,6 +103,14 @@ impl TelegramClient {
 impl PlatformClient for TelegramClient {
     fn account(&self) -> &Account {
         &self.account
+    }
+
+    fn platform_time(&self) -> f64 {
+        self.api.clock.now()
+    }
+
+    fn bot_name(&self) -> Option<String> {
+        self.identity().username
     }
 
     fn limits(&self) -> ClientLimits {
@@ -144,6 +142,11 @@ impl PlatformClient for TelegramClient {
     }
 
     fn decode(&self, payload: &Value) -> Option<InboundEvent> {
+        // A Stop that waited in an outage is about an answer that is over, and must not end another one.
+        let stopped = decode::stopped_draft(payload);
+        if stopped.is_some_and(|draft| !self.open_drafts.contains(draft)) {
+            return None;
+        }
         decode::decode_update(payload, &self.identity())
     }
 

@@ -2,7 +2,10 @@
 
 use hermes_agent::approval::{SubmitOutcome, SubmittedDecision};
 use hermes_protocol::{ApprovalChoice, ApprovalDecision, ApprovalOutcome, RunEvent};
-use hermes_store::{StoreError, runtime, runtime::ApprovalAnswer};
+use hermes_store::{
+    StoreError, runtime,
+    runtime::{ApprovalAnswer, NewApproval},
+};
 
 use super::Runs;
 
@@ -21,6 +24,8 @@ pub enum DecideError {
     NotPending,
     #[error("this cannot be allowed permanently; answer `once`, `session` or `deny`")]
     NotPermanent,
+    #[error("this is a form, which can be filled in in its chat only; answer `deny`")]
+    NeedsAnswers,
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -55,13 +60,13 @@ impl Runs {
         let mut decided = 0;
         for question in open {
             let given = SubmittedDecision {
-                answer: stored_answer(decision.choice),
-                by: ANSWERED_BY.to_owned(),
                 reason: reason.clone(),
+                ..SubmittedDecision::new(stored_answer(decision.choice), ANSWERED_BY)
             };
             match self.inner.decisions.submit(&question.id, given) {
                 SubmitOutcome::Accepted => decided += 1,
                 SubmitOutcome::NotPermanent => return Err(DecideError::NotPermanent),
+                SubmitOutcome::NeedsAnswers => return Err(DecideError::NeedsAnswers),
                 SubmitOutcome::NotWaiting | SubmitOutcome::Refused => {}
             }
         }
@@ -78,6 +83,22 @@ fn stored_answer(choice: ApprovalChoice) -> ApprovalAnswer {
         ApprovalChoice::Session => ApprovalAnswer::Session,
         ApprovalChoice::Always => ApprovalAnswer::Always,
         ApprovalChoice::Deny => ApprovalAnswer::Deny,
+    }
+}
+
+/// The event that tells what waits. Nobody can say yes to a form without its answers.
+pub(super) fn request_event(approval: &NewApproval, needs_answers: bool) -> RunEvent {
+    let mut choices = ApprovalChoice::ALL.to_vec();
+    choices.retain(|choice| match choice {
+        ApprovalChoice::Deny => true,
+        ApprovalChoice::Always => approval.allow_permanent && !needs_answers,
+        _ => !needs_answers,
+    });
+    RunEvent::ApprovalRequest {
+        approval_id: approval.id.clone(),
+        command: approval.command.clone(),
+        description: approval.description.clone(),
+        choices,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use futures::future::{BoxFuture, ready};
 use hermes_agent::{
-    conversation::TurnDisplay,
+    conversation::{SteeringMessage, TurnDisplay},
     message::ToolCall,
     model::{ModelEvent, ShownText},
     turn::{Activity, TurnEvent},
@@ -101,6 +102,13 @@ impl TurnDisplay for LogDisplay {
                 });
             }
             _ => {}
+        }
+    }
+
+    fn take_user_messages(&mut self) -> BoxFuture<'_, Vec<SteeringMessage>> {
+        match &self.observer {
+            Some(observer) => observer.take_user_messages(),
+            None => Box::pin(ready(Vec::new())),
         }
     }
 

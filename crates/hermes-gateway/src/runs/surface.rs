@@ -2,13 +2,16 @@
 
 use std::{fmt, sync::Arc};
 
-use hermes_agent::turn::TurnEvent;
+use futures::future::BoxFuture;
+use hermes_agent::{conversation::SteeringMessage, turn::TurnEvent};
 use hermes_protocol::RunFailure;
 use hermes_store::{
     NewSession, SessionKey,
     runtime::{ApprovalOutcome, NewApproval},
 };
 use serde_json::Value;
+
+use super::elicitation::ServerQuestion;
 
 /// The chat that a turn answers.
 #[derive(Clone)]
@@ -40,15 +43,18 @@ impl fmt::Debug for ChatSurface {
     }
 }
 
-/// Follows a turn. No method may block: the turn does not wait.
+/// Follows a turn. Only [`TurnObserver::take_user_messages`] may take time: the turn does not wait for the others.
 pub trait TurnObserver: Send + Sync {
     /// The turn has its session and begins.
     fn turn_started(&self, run: &str);
 
     fn show_event(&self, event: &TurnEvent);
 
-    /// Somebody has to decide. `link` is a page that has to be opened before a yes.
-    fn approval_opened(&self, approval: &NewApproval, link: Option<&str>);
+    /// Takes what was said in the chat since the last request of the turn, for the next one. The turn waits for this.
+    fn take_user_messages(&self) -> BoxFuture<'_, Vec<SteeringMessage>>;
+
+    /// Somebody has to decide. `question` is what an MCP server asks, if it does.
+    fn approval_opened(&self, approval: &NewApproval, question: Option<ServerQuestion>);
 
     fn approval_closed(&self, id: &str, outcome: ApprovalOutcome);
 

@@ -11,24 +11,23 @@ use hermes_agent::{
     },
     message::{Content, Message, ToolResult},
     model::ModelOverrides,
-    server_requests::elicitation::{ApprovalElicitationUi, ElicitationRegistration},
+    server_requests::elicitation::{ApprovalElicitationUi, ElicitationRegistration, ElicitationUi},
     turn::{Activity, ClientTools, TurnEnd},
 };
 use hermes_mcp::server_request;
-use hermes_protocol::{ApprovalChoice, RunEvent};
+use hermes_protocol::RunEvent;
 use hermes_store::{NewSession, SessionId};
 
 use super::{
     ChatSurface, LiveRun, RunsInner, TurnObserver, approvals,
     display::LogDisplay,
+    elicitation::{ChatElicitationUi, OpenQuestions},
     log::RunLog,
     outcome::{self, RunOutcome},
 };
 
-/// How long to wait for servers, counted from the start of the gateway.
+/// How long a program waits for servers, counted from the start of the gateway.
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(15);
-/// The same for a chat, where a person waits.
-const CHAT_SERVER_TIMEOUT: Duration = Duration::from_secs(3);
 
 const PLATFORM: &str = "api_server";
 const PLATFORM_NOTE: &str = "Your answers go to a program over an HTTP API; it shows them to somebody, or uses them as they are.";
@@ -94,7 +93,8 @@ impl RunsInner {
         if let Some(observer) = &observer {
             observer.turn_started(&live.id);
         }
-        let published = Arc::new(self.published_approver(&live.id, log, &say));
+        let questions = OpenQuestions::default();
+        let published = Arc::new(self.published_approver(&live.id, log, &say, questions.clone()));
         let setup = self.conversation_setup(&say, published.clone());
         let agent = &self.parts.agent;
         let stored = ingest_results(agent, &mut say).await;
@@ -106,7 +106,7 @@ impl RunsInner {
             }
             (Ok(()), None) => open_conversation(agent, &say, setup).await,
         };
-        let presence = self.register_elicitation(&say.session, published.clone());
+        let presence = self.register_elicitation(&say, published.clone(), questions);
         let mut conversation = match conversation {
             Ok(conversation) => conversation,
             Err(error) => return self.failed_outcome(&error),
@@ -152,20 +152,30 @@ impl RunsInner {
         }
     }
 
-    /// Elicitation of this session goes to the approver of its runs.
+    /// Elicitation of this session goes to the approver of its runs. People of a chat can fill in forms.
     fn register_elicitation(
         &self,
-        session: &SessionId,
+        say: &TurnRequest,
         approver: Arc<PublishedApprover>,
+        questions: OpenQuestions,
     ) -> ElicitationRegistration {
         let agent = &self.parts.agent;
-        let timeout = agent.approval_timeout();
-        let person =
-            ApprovalElicitationUi::new(approver, session.clone(), timeout, agent.redactor());
+        let (session, redactor) = (say.session.clone(), agent.redactor());
         let conversation = server_request::ConversationId(session.as_str().into());
-        self.parts
-            .elicitation
-            .register(conversation, Arc::new(person))
+        let person: Arc<dyn ElicitationUi> = if say.surface.is_some() {
+            Arc::new(ChatElicitationUi {
+                approver,
+                questions,
+                session,
+                redactor,
+            })
+        } else {
+            let timeout = agent.approval_timeout();
+            Arc::new(ApprovalElicitationUi::new(
+                approver, session, timeout, redactor,
+            ))
+        };
+        self.parts.elicitation.register(conversation, person)
     }
 
     fn failed_outcome(&self, error: &ConversationError) -> RunOutcome {
@@ -189,7 +199,13 @@ impl RunsInner {
     }
 
     /// Approvals of this run are published as rows and events.
-    fn published_approver(&self, run: &str, log: &RunLog, say: &TurnRequest) -> PublishedApprover {
+    fn published_approver(
+        &self,
+        run: &str,
+        log: &RunLog,
+        say: &TurnRequest,
+        questions: OpenQuestions,
+    ) -> PublishedApprover {
         let log = log.clone();
         let observer = say.observer();
         let approver =
@@ -198,22 +214,13 @@ impl RunsInner {
                 .in_run(run)
                 .on_change(move |change| match change {
                     ApprovalChange::Opened {
-                        approval: question,
-                        link,
+                        approval,
+                        needs_answers,
                     } => {
                         if let Some(observer) = &observer {
-                            observer.approval_opened(question, link);
+                            observer.approval_opened(approval, questions.find(&approval.id));
                         }
-                        let mut choices = ApprovalChoice::ALL.to_vec();
-                        choices.retain(|choice| {
-                            *choice != ApprovalChoice::Always || question.allow_permanent
-                        });
-                        log.record(RunEvent::ApprovalRequest {
-                            approval_id: question.id.clone(),
-                            command: question.command.clone(),
-                            description: question.description.clone(),
-                            choices,
-                        });
+                        log.record(approvals::request_event(approval, needs_answers));
                     }
                     ApprovalChange::Closed { id, outcome } => {
                         log.record(approvals::responded_event(id, outcome));
@@ -260,18 +267,24 @@ impl RunsInner {
         setup
     }
 
-    /// Waits for connecting servers; the model is told which are unavailable. Somebody in a chat waits less.
+    /// Waits for connecting servers; the model is told which are unavailable.
     async fn wait_for_servers(&self, conversation: &mut Conversation, is_chat: bool) {
         let agent = &self.parts.agent;
-        let most = if is_chat {
-            CHAT_SERVER_TIMEOUT
-        } else {
-            SERVER_START_TIMEOUT
-        };
-        let left = most.saturating_sub(self.started_at.elapsed());
-        let limit = left.max(agent.settings().mcp.discovery_timeout);
+        let configured = agent.settings().mcp.discovery_timeout;
+        let limit = server_wait(is_chat, configured, self.started_at.elapsed());
         let missing = agent.wait_for_servers(limit).await;
         conversation.set_missing_servers(&missing);
+    }
+}
+
+/// How long a turn waits for connecting servers, so long after the start of the gateway. In a chat a person waits, so
+/// `mcp_discovery_timeout` counts once, from the start: later turns have what is there, and servers join between turns.
+fn server_wait(is_chat: bool, configured: Duration, since_start: Duration) -> Duration {
+    if is_chat {
+        configured.saturating_sub(since_start)
+    } else {
+        let left = SERVER_START_TIMEOUT.saturating_sub(since_start);
+        left.max(configured)
     }
 }
 
@@ -338,6 +351,21 @@ async fn open_conversation(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_first_moments_of_a_gateway_make_a_chat_wait_for_servers() {
+        let configured = Duration::from_millis(1500);
+        let wait = |is_chat, since_start| {
+            let since_start = Duration::from_millis(since_start);
+            server_wait(is_chat, configured, since_start).as_millis()
+        };
+        assert_eq!(wait(true, 0), 1500);
+        assert_eq!(wait(true, 1000), 500);
+        assert_eq!(wait(true, 1500), 0);
+        assert_eq!(wait(true, 600_000), 0);
+        assert_eq!(wait(false, 0), 15_000);
+        assert_eq!(wait(false, 600_000), 1500);
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_run_that_takes_longer_than_the_policy_allows_is_stopped_then_and_not_before() {

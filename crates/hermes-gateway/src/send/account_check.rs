@@ -17,8 +17,10 @@ use super::{
 };
 
 /// Scopes that the bot token of a Slack app needs.
-pub const SLACK_SCOPES: [&str; 16] = [
+pub const SLACK_SCOPES: [&str; 17] = [
     "app_mentions:read",
+    // Agent sessions: the status, and the button that stops an answer.
+    "assistant:write",
     "channels:history",
     "channels:read",
     "chat:write",
@@ -145,25 +147,42 @@ async fn check_telegram(api: &PlatformApi<'_>) -> Result<CheckedAccount, Platfor
     }
     // An older or own server may not know this one.
     let webhook = call("getWebhookInfo").await.unwrap_or_default();
-    let address = webhook["url"].as_str().filter(|url| !url.is_empty());
-    if let Some(address) = address {
-        let host = url::Url::parse(address);
-        let host = host.ok().and_then(|url| url.host_str().map(str::to_owned));
-        problems.push(AccountProblem {
-            code: "webhook_set",
-            message: format!(
-                "a webhook is set ({}): updates go there",
-                host.as_deref().unwrap_or("to an unknown host")
-            ),
-            fix: "the gateway removes it when it starts; if another program needs it, that one needs a bot of its own".into(),
-            is_fatal: false,
-        });
-    }
+    problems.extend(find_webhook_problem(api.settings, &webhook));
     Ok(CheckedAccount {
         id: text_or_number(&me["id"]),
         name: format!("@{}", me["username"].as_str().unwrap_or_default()),
         workspace: None,
         problems,
+    })
+}
+
+/// What is wrong with the webhook that is set: it is another program's, or Telegram cannot reach ours.
+fn find_webhook_problem(settings: &PlatformSettings, webhook: &Value) -> Option<AccountProblem> {
+    let address = webhook["url"].as_str().filter(|url| !url.is_empty())?;
+    let host = url::Url::parse(address);
+    let host = host.ok().and_then(|url| url.host_str().map(str::to_owned));
+    let host = host.as_deref().unwrap_or("an unknown host");
+    let own = settings.webhook.as_ref();
+    if own.is_some_and(|own| own.url == address) {
+        // Kept by Telegram until a delivery succeeds.
+        let reason = webhook["last_error_message"].as_str()?;
+        return Some(AccountProblem {
+            code: "webhook_unreachable",
+            message: format!("Telegram cannot deliver updates to the webhook at {host}: {reason}"),
+            fix: "check that the address leads to the gateway, and its certificate; without `TELEGRAM_WEBHOOK_URL` updates are polled".into(),
+            is_fatal: false,
+        });
+    }
+    let fix = if own.is_some() {
+        "the gateway sets its own when it starts; if another program needs this one, that one needs a bot of its own"
+    } else {
+        "the gateway removes it when it starts; if another program needs it, that one needs a bot of its own"
+    };
+    Some(AccountProblem {
+        code: "webhook_set",
+        message: format!("a webhook is set ({host}): updates go there"),
+        fix: fix.into(),
+        is_fatal: false,
     })
 }
 
@@ -318,4 +337,42 @@ fn text_or_number(value: &Value) -> String {
 fn list_names(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     quoted.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::WebhookSettings;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_webhook_of_others_or_one_that_fails_is_a_problem() {
+        let mut settings = PlatformSettings::default_of(Platform::Telegram);
+        let problem = |settings: &PlatformSettings, webhook: Value| {
+            find_webhook_problem(settings, &webhook).map(|problem| problem.code)
+        };
+        assert_eq!(problem(&settings, json!({"url": ""})), None);
+        let set = json!({"url": "https://box.example/hook"});
+        assert_eq!(problem(&settings, set.clone()), Some("webhook_set"));
+        settings.webhook = Some(WebhookSettings {
+            url: "https://box.example/hook".into(),
+            secret: Secret::new("s".into()),
+            host: "127.0.0.1".into(),
+            port: 8443,
+        });
+        assert_eq!(problem(&settings, set), None);
+        let other = json!({"url": "https://other.example/hook"});
+        assert_eq!(problem(&settings, other), Some("webhook_set"));
+        let failing = json!({
+            "url": "https://box.example/hook", "last_error_message": "Connection refused",
+        });
+        let told = find_webhook_problem(&settings, &failing).unwrap();
+        assert_eq!(told.code, "webhook_unreachable");
+        assert!(
+            told.message.contains("box.example: Connection refused"),
+            "{}",
+            told.message
+        );
+    }
 }

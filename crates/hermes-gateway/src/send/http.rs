@@ -3,9 +3,9 @@
 use std::{net::IpAddr, time::Duration};
 
 use bytes::Bytes;
-use hermes_config::{Platform, PlatformSettings, Redactor, Secret};
+use hermes_config::{Platform, PlatformSettings, ProxyVariables, Redactor, Secret};
 use reqwest::{
-    Client, Method, RequestBuilder, Response,
+    Client, Method, NoProxy, Proxy, RequestBuilder, Response,
     header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER},
     redirect,
 };
@@ -69,19 +69,64 @@ pub(crate) fn build_client(
         builder = builder.tls_certs_only([]);
     }
     if is_loopback(&address) {
+        // No proxy can reach this machine's own servers.
         builder = builder.no_proxy();
-    } else if let Some(proxy) = &settings.proxy {
-        let proxy = reqwest::Proxy::all(proxy).map_err(|_| {
-            bad(format!(
-                "`{}` is not a proxy URL",
-                platform.variable("PROXY")
-            ))
-        })?;
-        builder = builder.proxy(proxy);
+    } else {
+        for proxy in proxies(platform, settings).map_err(bad)? {
+            builder = builder.proxy(proxy);
+        }
     }
     builder
         .build()
         .map_err(|error| bad(root_cause(&error.without_url())))
+}
+
+/// The proxies of a platform: its own one, or those that variables name. The system's, if there are none.
+fn proxies(platform: Platform, settings: &PlatformSettings) -> Result<Vec<Proxy>, String> {
+    if let Some(own) = &settings.proxy {
+        let variable = platform.variable("PROXY");
+        let address = check_proxy(&variable, own)?;
+        return Ok(Proxy::all(address).into_iter().collect());
+    }
+    let ProxyVariables {
+        https,
+        http,
+        all,
+        exceptions,
+    } = &settings.proxies;
+    let find = |variable: &'static str, own: &Option<Secret<String>>| {
+        let named = own.as_ref().map(|address| (variable, address));
+        let named = named.or(all.as_ref().map(|address| ("ALL_PROXY", address)));
+        named
+            .map(|(variable, address)| check_proxy(variable, address.expose()))
+            .transpose()
+    };
+    let secure = find("HTTPS_PROXY", https)?.map(Proxy::https);
+    // Nothing is sent in the clear elsewhere.
+    let plain = if settings.allow_http {
+        find("HTTP_PROXY", http)?.map(Proxy::http)
+    } else {
+        None
+    };
+    let except = |proxy: Proxy| {
+        let exceptions = exceptions.as_deref().and_then(NoProxy::from_string);
+        proxy.no_proxy(exceptions)
+    };
+    let proxies = [secure, plain].into_iter().flatten().flatten();
+    Ok(proxies.map(except).collect())
+}
+
+/// The URL of an HTTP proxy. Any other one would be passed over without a word.
+fn check_proxy(variable: &str, address: &str) -> Result<String, String> {
+    let address = if address.contains("://") {
+        address.to_owned()
+    } else {
+        format!("http://{address}")
+    };
+    match Url::parse(&address) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => Ok(address),
+        _ => Err(format!("`{variable}` is not the URL of an HTTP proxy")),
+    }
 }
 
 /// Parses a URL, if a token may be sent there.
@@ -278,5 +323,71 @@ pub(crate) fn root_cause(error: &dyn std::error::Error) -> String {
     while let Some(source) = innermost.source() {
         innermost = source;
     }
-    innermost.to_string()
+    let text = innermost.to_string();
+    match text.split_once(CERTIFICATE_ERROR) {
+        Some((_, reason)) => explain_certificate(reason),
+        None => text,
+    }
+}
+
+/// How the TLS library begins its complaint.
+const CERTIFICATE_ERROR: &str = "invalid peer certificate: ";
+
+fn explain_certificate(reason: &str) -> String {
+    let words = reason.to_lowercase();
+    let cause = if words.contains("unknownissuer") || words.contains("badsignature") {
+        "is not from an authority that this machine trusts; an authority of your own goes into the system's store, \
+         or into a file that SSL_CERT_FILE names"
+    } else if words.contains("expired") || words.contains("not valid yet") {
+        "is not valid now; is the clock of this machine right?"
+    } else if words.contains("not valid for name") || words.contains("notvalidforname") {
+        "is for another name; is the address right, and is nobody in between?"
+    } else {
+        "cannot be used"
+    };
+    format!("the server's certificate {cause} ({reason})")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_proxy_is_one_for_http_and_its_password_is_not_told() {
+        for proxy in ["http://proxy:3128", "https://user:pass@proxy", "proxy:3128"] {
+            assert!(check_proxy("X", proxy).is_ok(), "{proxy}");
+        }
+        for other in ["socks5://user:pass@proxy", "ftp://proxy", "http://", ""] {
+            let refused = check_proxy("X", other).unwrap_err();
+            assert!(refused.contains("`X`") && !refused.contains("pass"));
+        }
+        // A proxy of another kind that nothing would use is not a mistake.
+        let mut settings = PlatformSettings::default_of(Platform::Telegram);
+        let proxy = |address: &str| Some(Secret::new(address.to_owned()));
+        settings.proxies.all = proxy("socks5://proxy");
+        assert!(proxies(Platform::Telegram, &settings).is_err());
+        settings.proxies.https = proxy("http://proxy:3128");
+        assert_eq!(proxies(Platform::Telegram, &settings).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_certificate_that_is_refused_is_explained() {
+        for (reason, cause) in [
+            ("UnknownIssuer", "SSL_CERT_FILE"),
+            ("Expired", "clock"),
+            (
+                "certificate not valid for name \"a.test\"; certificate is only valid for b.test",
+                "another name",
+            ),
+            ("BadSignature", "SSL_CERT_FILE"),
+            ("BadEncoding", "cannot be used"),
+        ] {
+            let error = Error::other(format!("invalid peer certificate: {reason}"));
+            let told = root_cause(&error);
+            assert!(told.contains(cause) && told.contains(reason), "{told}");
+        }
+        assert_eq!(root_cause(&Error::other("no route")), "no route");
+    }
 }

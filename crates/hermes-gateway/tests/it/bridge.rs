@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use hermes_config::{Home, Settings, Variables};
 use hermes_gateway::bridge::{Bridge, BridgeOptions};
-use hermes_mcp::serve::stdio;
+use hermes_serve::stdio;
 use hermes_store::{Access, NewMessage, NewSession, Origin, Role, SessionId, SessionKey, Store};
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient,

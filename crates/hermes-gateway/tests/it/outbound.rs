@@ -25,13 +25,21 @@ const LIMIT: Duration = Duration::from_secs(30);
 /// A clock that goes on when it is told to.
 struct ManualClock {
     time: watch::Sender<Duration>,
+    /// Seconds since 1970 at its beginning. It is set between two processes.
+    start: std::sync::Mutex<f64>,
 }
 
 impl ManualClock {
     fn new() -> Arc<Self> {
         Arc::new(Self {
             time: watch::Sender::new(Duration::from_secs(1)),
+            start: std::sync::Mutex::new(1_800_000_000.0),
         })
+    }
+
+    /// Sets it by so many seconds.
+    fn set(&self, seconds: f64) {
+        *self.start.lock().unwrap() += seconds;
     }
 
     fn advance(&self, time: Duration) {
@@ -41,7 +49,7 @@ impl ManualClock {
 
 impl DeliveryClock for ManualClock {
     fn wall(&self) -> f64 {
-        1_800_000_000.0 + self.monotonic().as_secs_f64()
+        *self.start.lock().unwrap() + self.monotonic().as_secs_f64()
     }
 
     fn monotonic(&self) -> Duration {
@@ -107,12 +115,18 @@ impl OutboxFixture {
     }
 
     /// The process dies, and another one starts with the same files.
-    async fn crash(mut self) -> Self {
+    async fn crash(self) -> Self {
+        self.crash_with_clock(0.0).await
+    }
+
+    /// The same, and the clock is set by so many seconds meanwhile.
+    async fn crash_with_clock(mut self, seconds: f64) -> Self {
         self.worker.shutdown().await;
         self.runtime.close().await;
         // What the old process still had in memory is gone with it.
         let client = self.client.clone();
         client.release_all();
+        self.clock.set(seconds);
         Self::start(self.home, self.clock, client).await
     }
 

@@ -1,5 +1,7 @@
 //! Gauges for Prometheus.
 
+mod bots;
+
 use crate::{hub::Hub, storage::state::UsageOwner};
 
 /// Most tenants that get a label of their own with `metrics.per_tenant`.
@@ -17,6 +19,8 @@ impl Hub {
         for (phase, count) in self.agents().count_by_state() {
             gauges.push(("agents", format!("state=\"{phase}\""), count));
         }
+        let bots = self.ask_for_bots().await;
+        gauges.extend(bots::count_bots(&bots));
         if let Ok(pending) = state.count_pending_approvals().await {
             gauges.push(("approvals_pending", plain(), pending));
         }
@@ -53,6 +57,7 @@ impl Hub {
         }
         if self.settings().metrics.per_tenant {
             gauges.extend(self.collect_tenant_gauges().await);
+            gauges.extend(bots::last_heard(&bots));
         }
         gauges
     }

@@ -11,7 +11,7 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use hermes_mcp::serve::{
+use hermes_serve::{
     Principal,
     http::{self, HttpServeOptions},
 };

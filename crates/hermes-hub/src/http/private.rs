@@ -1,22 +1,24 @@
 //! The private routes, `/internal/v1`, for tenants' own agents: with a runtime key, and over a Unix socket only.
 //!
 //! They are the shares of the tenant's groups, from the same rows of the operation table, so both sides share the same
-//! checks. The key determines the tenant; no route names one.
+//! checks; and the bots that its agent is connected to. The key determines the tenant; no route names one.
 
 use std::collections::BTreeMap;
 
 use axum::{
-    Router,
-    extract::{Request, State},
+    Extension, Router,
+    extract::{Path, Request, State},
     middleware::{self, Next},
-    response::Response,
+    response::{IntoResponse as _, Response},
+    routing::post,
 };
-use http::header;
+use hermes_config::bot_lock::BotId;
+use http::{StatusCode, header};
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Hub, Problem, ProblemCode, ServeError, TokenId,
+    Hub, Problem, ProblemCode, ServeError, TenantId, TokenId,
     api_types::Via,
     auth::{AuthError, Caller, RefusedSender, rate_limit::Rate},
     http::{
@@ -29,6 +31,8 @@ use crate::{
 
 /// The routes of a tenant that its agent may use.
 const SHARES_ROUTE: &str = "/v1/tenants/{tenant_id}/shares";
+/// A bot of a messaging platform, by its [`BotId`].
+const BOTS_ROUTE: &str = "/internal/v1/bots/{bot}";
 
 impl Hub {
     /// Serves the private routes until `stop` is cancelled, then waits for requests in progress.
@@ -57,6 +61,7 @@ impl Hub {
             router = router.route(&path, rest::method_router(&operations));
         }
         router
+            .route(BOTS_ROUTE, post(claim_bot).delete(release_bot))
             .with_state(self.clone())
             .fallback(rest::route_not_found)
             .layer(middleware::from_fn_with_state(self.clone(), authenticate))
@@ -110,6 +115,39 @@ async fn check_request(hub: &Hub, request: &mut Request, id: &RequestId) -> Resu
     request.extensions_mut().insert(Caller::agent_of(&tenant));
     request.extensions_mut().insert(tenant);
     Ok(())
+}
+
+/// Gives a bot to the caller, unless another tenant or gateway uses it.
+async fn claim_bot(
+    State(hub): State<Hub>,
+    Extension(tenant): Extension<TenantId>,
+    Extension(id): Extension<RequestId>,
+    Path(bot): Path<String>,
+) -> Response {
+    let claimed = parse_bot(&bot).and_then(|bot| hub.agents().bots().claim(bot, &tenant));
+    match claimed {
+        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Err(problem) => problem_response(&problem, &id),
+    }
+}
+
+async fn release_bot(
+    State(hub): State<Hub>,
+    Extension(tenant): Extension<TenantId>,
+    Extension(id): Extension<RequestId>,
+    Path(bot): Path<String>,
+) -> Response {
+    match parse_bot(&bot) {
+        Ok(bot) => {
+            hub.agents().bots().release(&bot, &tenant);
+            StatusCode::NO_CONTENT.into_response()
+        }
+        Err(problem) => problem_response(&problem, &id),
+    }
+}
+
+fn parse_bot(text: &str) -> Result<BotId, Problem> {
+    BotId::parse(text).ok_or_else(|| Problem::invalid("a bot is named by 32 hexadecimal digits"))
 }
 
 /// The audit entry of a refused request: only agents may use these routes.

@@ -18,7 +18,6 @@ mod groups;
 mod idempotency;
 mod mcp_sessions;
 mod page;
-mod queue;
 mod runs;
 mod sqlite;
 mod tenants;
@@ -41,9 +40,9 @@ pub use mcp_sessions::{
     McpSession, McpSessionAdmission, McpSessionStore, McpSessionUse, SessionHash,
 };
 pub use page::{Page, Paged};
-pub use queue::RunQueueStore;
 pub use runs::{
-    NewEvent, NewRun, RunChange, RunEventPage, RunQuery, RunRecord, RunStore, RunUpdate, RunUpdated,
+    NewEvent, NewRun, RunChange, RunEventPage, RunQuery, RunQueueStore, RunRecord, RunStore,
+    RunUpdate, RunUpdated,
 };
 pub use sqlite::SqliteState;
 pub use tenants::{

@@ -30,6 +30,7 @@ use crate::{
     storage::state::State,
     tenants::{
         agents::slot::{AgentSlot, SlotPhase},
+        bots::ConnectedBots,
         runtime::{AgentExit, ExitCause, ProcessStatus, Runtime, RuntimeError},
     },
 };
@@ -48,6 +49,7 @@ pub struct Agents {
     tasks: TaskTracker,
     closing: CancellationToken,
     metrics: Arc<Metrics>,
+    bots: ConnectedBots,
 }
 
 impl Agents {
@@ -67,6 +69,7 @@ impl Agents {
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             metrics: Arc::default(),
+            bots: ConnectedBots::default(),
         });
         let closing = agents.closing.clone();
         agents
@@ -82,6 +85,11 @@ impl Agents {
     /// Metrics of the agents and of everything that uses them.
     pub fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
+    }
+
+    /// The bots that agents are connected to.
+    pub fn bots(&self) -> &ConnectedBots {
+        &self.bots
     }
 
     pub fn tenant_lookup(&self) -> &Arc<dyn TenantLookup> {
@@ -249,15 +257,33 @@ impl Agents {
             is_new
         });
         if is_new {
+            self.bots.release_all(tenant);
             self.record_exit(tenant, &exit).await;
         }
+    }
+
+    /// Whether an idle agent may sleep after all: its home may have got a messaging platform since it was started.
+    async fn may_still_sleep(&self, tenant: &TenantId) -> bool {
+        if self.with_slot(tenant, |slot| slot.is_stale) {
+            return true;
+        }
+        let Ok(spec) = self.tenant_lookup.agent_spec(tenant).await else {
+            return true;
+        };
+        let is_always_on = spec.wake_policy == WakePolicy::Always;
+        if is_always_on {
+            self.with_slot(tenant, AgentSlot::keep_always_on);
+        }
+        !is_always_on
     }
 
     /// Checks running agents: whether they have exited or are idle.
     pub async fn check_all(self: &Arc<Self>) {
         for tenant in self.awake() {
             self.check_exited(&tenant).await;
-            if self.with_slot(&tenant, |slot| slot.should_stop()) {
+            if self.with_slot(&tenant, |slot| slot.should_stop())
+                && self.may_still_sleep(&tenant).await
+            {
                 self.stop_agent(&tenant, SlotPhase::Asleep).await;
             }
         }

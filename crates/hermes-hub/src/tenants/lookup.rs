@@ -260,7 +260,7 @@ async fn has_messaging_platform(home: Home, env: &BTreeMap<String, Secret<String
     match read.await {
         Ok(Some(settings)) => Platform::ALL
             .iter()
-            .any(|platform| settings.gateway.platform(*platform).token.is_some()),
+            .any(|platform| settings.gateway.accounts(*platform).next().is_some()),
         _ => false,
     }
 }

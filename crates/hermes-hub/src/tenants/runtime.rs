@@ -101,6 +101,17 @@ pub enum RuntimeError {
     Unsupported(String),
 }
 
+/// How a bot on a messaging platform is, as its agent says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BotHealth {
+    /// `telegram`, or `telegram@work` for a further bot.
+    pub label: String,
+    /// `connected`, `reconnecting`, `deaf` and so on.
+    pub state: String,
+    /// When something was heard last. ISO time.
+    pub last_ok_at: Option<String>,
+}
+
 /// Starts, stops and drives the agents of tenants.
 #[async_trait]
 pub trait Runtime: Send + Sync + 'static {
@@ -140,4 +151,9 @@ pub trait Runtime: Send + Sync + 'static {
     ) -> Result<(), RuntimeError>;
 
     async fn stop_run(&self, tenant: &TenantId, run: &AgentRunId) -> Result<(), RuntimeError>;
+
+    /// How the bots of an agent are that runs.
+    async fn bots(&self, _tenant: &TenantId) -> Result<Vec<BotHealth>, RuntimeError> {
+        Ok(Vec::new())
+    }
 }

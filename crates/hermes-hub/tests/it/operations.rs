@@ -1,5 +1,4 @@
 //! The operation table: every row over REST and MCP, for everybody who may and may not.
-pub(crate) mod audit_unavailable;
 pub(crate) mod contract_examples;
 pub(crate) mod member_rights;
 pub(crate) mod parity;

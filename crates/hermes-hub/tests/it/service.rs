@@ -1,5 +1,4 @@
 //! What operations do.
-pub(crate) mod access;
 pub(crate) mod audit;
 pub(crate) mod cron;
 pub(crate) mod damaged_config;

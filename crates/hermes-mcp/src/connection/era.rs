@@ -5,27 +5,7 @@
 //! nothing yet: a local server that is silent is asked both.
 
 use hermes_config::server::ProtocolChoice;
-use serde::{Deserialize, Serialize};
-
-/// The two ways MCP is spoken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Era {
-    /// Revision 2026-07-28: no handshake, no session.
-    Stateless,
-    /// The revisions that begin with `initialize`.
-    Legacy,
-}
-
-impl Era {
-    /// The word used in every output.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stateless => "stateless",
-            Self::Legacy => "legacy",
-        }
-    }
-}
+pub(crate) use hermes_serve::Era;
 
 /// One way to open a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

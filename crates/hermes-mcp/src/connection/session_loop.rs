@@ -127,6 +127,9 @@ impl Connection {
         // First, so that the server ends while the rest is written down.
         session.ended.cancel();
         cancel.cancel();
+        if process.is_some() && matches!(end, SessionEnd::Stopped(_)) {
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, &mut closed).await;
+        }
         let catalog = known.catalog.clone();
         if !has_settled && known.manifest.is_some() {
             shared.store_manifest(&session, known).await;

@@ -11,7 +11,7 @@ use jiff::Zoned;
 use serde_json::{Value, json};
 
 use super::{
-    CronError, CronFile, DeliveryRecord, DeliveryStatus, Job, JobState, Repeat,
+    CronError, CronFile, DeliveryRecord, DeliveryStatus, Job, JobState, Repeat, describe_failures,
     directory::cron_dir,
     schedule::{self, seconds_between},
 };
@@ -46,8 +46,6 @@ pub enum Claim {
 pub struct RunResult {
     /// Why it failed; none if it did not.
     pub error: Option<String>,
-    /// Why its message could not be delivered.
-    pub delivery_error: Option<String>,
     /// Where its message went, or was to go.
     pub deliveries: Vec<DeliveryRecord>,
 }
@@ -173,10 +171,7 @@ impl CronFile {
         };
         job.set("last_status", status);
         job.set("last_error", result.error.clone());
-        job.set("last_delivery_error", result.delivery_error.clone());
-        let status = DeliveryStatus::of(&result.deliveries);
-        job.set("last_delivery_status", status.as_str());
-        job.set("last_deliveries", json!(result.deliveries));
+        job.set_deliveries(&result.deliveries);
         job.set("fire_claim", Value::Null);
         if job.get("run_claim").is_some() {
             job.set("run_claim", Value::Null);
@@ -193,6 +188,29 @@ impl CronFile {
             self.jobs.retain(|job| job.id() != id);
         }
         Ok(())
+    }
+
+    /// Records what became of the message of the run that ended at this time, if it is the job's last one.
+    pub fn record_deliveries(
+        &mut self,
+        id: &str,
+        finished_at: &str,
+        deliveries: &[DeliveryRecord],
+    ) -> Result<(), CronError> {
+        let job = self.find_mut(id)?;
+        if job.text("last_run_at") == Some(finished_at) {
+            job.set_deliveries(deliveries);
+        }
+        Ok(())
+    }
+}
+
+impl Job {
+    fn set_deliveries(&mut self, deliveries: &[DeliveryRecord]) {
+        self.set("last_delivery_error", describe_failures(deliveries));
+        let status = DeliveryStatus::of(deliveries);
+        self.set("last_delivery_status", status.as_str());
+        self.set("last_deliveries", json!(deliveries));
     }
 }
 

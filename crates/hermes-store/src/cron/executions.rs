@@ -5,6 +5,7 @@
 //! 0.19 does not know.
 
 mod deliveries;
+mod queued;
 
 use hermes_config::{Home, random::random_digits};
 use jiff::Zoned;
@@ -19,7 +20,10 @@ use crate::{
     file::create_private_dir,
 };
 
-pub use self::deliveries::{DeliveryRecord, DeliveryStatus};
+pub use self::{
+    deliveries::{DeliveryRecord, DeliveryStatus, describe_failures},
+    queued::{DeliveryTarget, QueuedDelivery, RunMessage},
+};
 
 /// Maximum number of finished runs.
 const MAX_FINISHED: i64 = 1000;
@@ -133,6 +137,7 @@ impl Executions {
             "CREATE INDEX IF NOT EXISTS idx_executions_status_claimed \
              ON executions(status, claimed_at DESC, id DESC)",
             deliveries::CREATE_TABLE,
+            queued::CREATE_TABLE,
         ] {
             sqlx::query(statement)
                 .execute(&mut *write)
@@ -208,6 +213,17 @@ impl Executions {
         error: Option<&str>,
         now: &Zoned,
     ) -> Result<(), StoreError> {
+        self.finish_with_message(id, error, None, now).await
+    }
+
+    /// Records how a run ended and, with that, where its message is to go.
+    pub async fn finish_with_message(
+        &self,
+        id: &str,
+        error: Option<&str>,
+        message: Option<&RunMessage>,
+        now: &Zoned,
+    ) -> Result<(), StoreError> {
         let status = if error.is_none() {
             "completed"
         } else {
@@ -217,6 +233,11 @@ impl Executions {
         record_end(&mut write, id, status, error, now)
             .await
             .map_err(|error| self.database.error(error))?;
+        if let Some(message) = message {
+            deliveries::record_message(&mut write, id, message)
+                .await
+                .map_err(|error| self.database.error(error))?;
+        }
         sqlx::query(
             "DELETE FROM executions WHERE id IN (SELECT id FROM executions \
              WHERE status IN ('completed', 'failed', 'unknown') \

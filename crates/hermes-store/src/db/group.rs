@@ -110,6 +110,7 @@ impl SharedTransaction {
             }
             Err(error) => match database.error(error) {
                 StoreError::DiskFull { .. } => CommitOutcome::DiskFull,
+                error if error.may_pass() => CommitOutcome::Unwritable(error.to_string()),
                 error => CommitOutcome::Failed(error.to_string()),
             },
         });
@@ -158,6 +159,8 @@ impl Drop for CommitWaiter {
 enum CommitOutcome {
     Committed,
     DiskFull,
+    /// For now.
+    Unwritable(String),
     Failed(String),
 }
 
@@ -266,6 +269,10 @@ impl GroupWrite<'_> {
             Some(CommitOutcome::Committed) => Ok(()),
             Some(CommitOutcome::DiskFull) => Err(StoreError::DiskFull {
                 path: database.path.clone(),
+            }),
+            Some(CommitOutcome::Unwritable(reason)) => Err(StoreError::Io {
+                path: database.path.clone(),
+                source: std::io::Error::other(reason.clone()),
             }),
             Some(CommitOutcome::Failed(reason)) => Err(commit_lost(database, reason.clone())),
             None => Err(commit_lost(

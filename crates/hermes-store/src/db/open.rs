@@ -66,8 +66,8 @@ impl Database {
                 reader_options(path).busy_timeout(opening.write_timeout),
             ),
             writer: Some(writer),
+            checkpointer: Some(open_pool(1, writer_options(path))),
             write_timeout: opening.write_timeout,
-            writes: AtomicU32::new(0),
             deferred_checkpoints: AtomicU32::new(0),
             group: WriteGroup::new(),
         };

@@ -1,7 +1,7 @@
 //! Messages of chats, found by the platform's ids of them.
 
 use super::{MessageQuery, MessageRows, Role, message_columns};
-use crate::{MessageId, SessionId, Store, StoreError};
+use crate::{MessageId, SessionId, SessionKey, Store, StoreError};
 
 /// What is stored of the turn that a message of a chat began.
 #[derive(Debug, Clone, PartialEq)]
@@ -85,5 +85,82 @@ impl Store {
         .await
         .map_err(|error| self.error(error))?;
         write.commit().await
+    }
+
+    /// The last message of a session, if it is an answer of the model with this text.
+    pub async fn last_answer(
+        &self,
+        session: &SessionId,
+        text: &str,
+    ) -> Result<Option<MessageId>, StoreError> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            message_columns!(),
+            " FROM {messages} AS m WHERE m.session_id = ?1 AND m.active = 1 ORDER BY m.id DESC LIMIT 1"
+        );
+        let rows = sqlx::query(self.sql(SQL))
+            .bind(session.as_str())
+            .fetch_all(self.readers())
+            .await;
+        let last = self.messages(rows)?.pop().filter(|last| {
+            let content = last.body.content.as_ref();
+            last.body.role == Role::Assistant
+                && content.is_some_and(|content| content.text() == text)
+        });
+        Ok(last.map(|last| last.id))
+    }
+
+    /// Records the platform's id of a message that was sent.
+    pub async fn set_platform_message(
+        &self,
+        message: MessageId,
+        platform_message: &str,
+    ) -> Result<(), StoreError> {
+        let mut write = self.begin().await?;
+        sqlx::query("UPDATE messages SET platform_message_id = ?2 WHERE id = ?1")
+            .bind(message.0)
+            .bind(platform_message)
+            .execute(&mut *write)
+            .await
+            .map_err(|error| self.error(error))?;
+        write.commit().await
+    }
+
+    /// The text of a message that the bot sent to a chat, by the platform's id of it.
+    pub async fn sent_message(
+        &self,
+        source: &str,
+        chat_id: &str,
+        platform_message: &str,
+    ) -> Result<Option<String>, StoreError> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            message_columns!(),
+            " FROM {sessions} AS s JOIN {messages} AS m ON m.session_id = s.id WHERE s.source = ?1 \
+             AND s.chat_id = ?2 AND m.platform_message_id = ?3 AND m.role = 'assistant' ORDER BY m.id DESC LIMIT 1"
+        );
+        let rows = sqlx::query(self.sql(SQL))
+            .bind(source)
+            .bind(chat_id)
+            .bind(platform_message)
+            .fetch_all(self.readers())
+            .await;
+        let found = self.messages(rows)?.pop();
+        Ok(found.map(|found| {
+            let content = found.body.content.as_ref();
+            content.map_or_else(String::new, |content| content.text().into_owned())
+        }))
+    }
+
+    /// Whether the bot took part in a chat: something was said to it, or by it.
+    pub async fn has_exchange(&self, session_key: &SessionKey) -> Result<bool, StoreError> {
+        const SQL: &str = "SELECT EXISTS (SELECT 1 FROM {sessions} AS s JOIN {messages} AS m ON m.session_id = s.id \
+             WHERE s.session_key = ?1 AND COALESCE(m.observed, 0) = 0)";
+        let found = sqlx::query_scalar(self.sql(SQL))
+            .bind(session_key.as_str())
+            .fetch_one(self.readers())
+            .await;
+        let found: i64 = found.map_err(|error| self.error(error))?;
+        Ok(found != 0)
     }
 }

@@ -1,7 +1,8 @@
-//! Reading messages: all that the model sees, a page for display, or those around one.
+//! Reading messages: all that the model sees, a page for display, or those around one; and whether a session still has the
+//! live rows that were read.
 
 use super::{Role, StoredMessage, message_columns};
-use crate::{MessageId, SessionId, Store, StoreError};
+use crate::{MessageId, SessionId, Store, StoreError, db::row};
 
 /// Which rows of a session count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -189,5 +190,110 @@ impl Store {
     ) -> Result<Vec<StoredMessage>, StoreError> {
         rows.and_then(|rows| rows.iter().map(StoredMessage::read).collect())
             .map_err(|error| self.error(error))
+    }
+}
+
+const COUNT_ROWS: &str = "SELECT COUNT(*) AS count, MAX(m.id) AS last, SUM(m.id) AS sum FROM {messages} AS m \
+    WHERE m.session_id = ?1 AND m.active = 1";
+
+/// The live rows of a session, as far as is needed to see that they are others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ActiveRows {
+    count: i64,
+    /// Ids are never used again.
+    last: i64,
+    sum: i64,
+}
+
+impl ActiveRows {
+    /// Those of messages that were read.
+    pub fn from_messages(messages: &[StoredMessage]) -> Self {
+        let mut rows = Self::default();
+        rows.add(messages.iter().map(|message| message.id));
+        rows
+    }
+
+    /// Adds rows that were stored since.
+    pub fn add(&mut self, ids: impl IntoIterator<Item = MessageId>) {
+        for MessageId(id) in ids {
+            self.count += 1;
+            self.last = self.last.max(id);
+            self.sum = self.sum.wrapping_add(id);
+        }
+    }
+}
+
+impl Store {
+    /// The live rows that a session has now. Read from an index alone.
+    pub async fn active_rows(&self, session: &SessionId) -> Result<ActiveRows, StoreError> {
+        let found = async {
+            let found = sqlx::query(self.sql(COUNT_ROWS))
+                .bind(session.as_str())
+                .fetch_one(self.readers())
+                .await?;
+            Ok(ActiveRows {
+                count: row::integer(&found, "count")?,
+                last: row::integer(&found, "last")?,
+                sum: row::integer(&found, "sum")?,
+            })
+        };
+        found.await.map_err(|error| self.error(error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::Home;
+    use sqlx::{AssertSqlSafe, SqlSafeStr};
+
+    use super::*;
+    use crate::{Access, NewMessage, NewSession};
+
+    async fn open_store() -> (tempfile::TempDir, Store) {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+        (directory, store)
+    }
+
+    #[tokio::test]
+    async fn rows_that_were_counted_are_those_of_the_store_until_something_changes() {
+        let (_directory, store) = open_store().await;
+        let session = SessionId::parse("s").unwrap();
+        let row = NewSession::new(session.clone(), "telegram");
+        store.create_session(&row).await.unwrap();
+        let mut counted = ActiveRows::default();
+        assert_eq!(store.active_rows(&session).await.unwrap(), counted);
+        for text in ["one", "two"] {
+            let message = NewMessage::new(Role::User, text);
+            counted.add([store.append(&session, &message).await.unwrap()]);
+        }
+        assert_eq!(store.active_rows(&session).await.unwrap(), counted);
+        let read = store.active_messages(&session).await.unwrap();
+        assert_eq!(ActiveRows::from_messages(&read), counted);
+        store.rewind_last_turn(&session).await.unwrap();
+        assert_ne!(store.active_rows(&session).await.unwrap(), counted);
+        let again = NewMessage::new(Role::User, "two");
+        store.append(&session, &again).await.unwrap();
+        assert_ne!(store.active_rows(&session).await.unwrap(), counted);
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn live_rows_are_counted_from_an_index_alone() {
+        let (_directory, store) = open_store().await;
+        let explained = format!("EXPLAIN QUERY PLAN {}", store.sql(COUNT_ROWS).as_str());
+        let rows = sqlx::query(AssertSqlSafe(explained).into_sql_str())
+            .fetch_all(store.readers())
+            .await
+            .unwrap();
+        let detail = |found| row::required_text(found, "detail").unwrap();
+        let steps: Vec<String> = rows.iter().map(detail).collect();
+        let index = "SEARCH m USING COVERING INDEX idx_messages_session_active";
+        assert!(
+            steps.iter().all(|step| step.starts_with(index)),
+            "{steps:?}"
+        );
+        store.close().await;
     }
 }

@@ -11,6 +11,8 @@ use sqlx::sqlite::SqliteRow;
 use super::{RuntimeStore, cursors::write_cursor};
 use crate::{SessionKey, StoreError, clock::epoch_seconds, db::row};
 
+mod deferred;
+
 /// An update as the platform sent it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewUpdate {

@@ -14,9 +14,6 @@ use crate::{StoreError, clock::epoch_seconds, db::row};
 
 mod queue;
 
-/// A time further ahead than this was written before the clock was set back.
-const MAX_WAIT_SECONDS: f64 = 86_400.0;
-
 /// The chat that a message goes to.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OutboundChat {
@@ -108,6 +105,8 @@ pub struct OutboundRow {
     pub next_at: Option<f64>,
     /// When the message was written, in seconds since 1970.
     pub created_at: f64,
+    /// When the row was changed last, in seconds since 1970.
+    pub updated_at: f64,
 }
 
 /// What became of a message.
@@ -137,7 +136,7 @@ pub struct OutboundCounts {
 }
 
 const SELECT_OUTBOUND: &str = "SELECT id, platform, account, chat, target, payload, chunk, chunks, state, attempts, next_at, \
-     platform_message_id, action, created_at FROM outbox";
+     platform_message_id, action, created_at, updated_at FROM outbox";
 
 impl OutboundRow {
     fn read(found: &SqliteRow) -> Result<Self, sqlx::Error> {
@@ -158,17 +157,25 @@ impl OutboundRow {
             attempts: row::integer(found, "attempts")?,
             next_at: row::real(found, "next_at")?,
             created_at: row::real(found, "created_at")?.unwrap_or_default(),
+            updated_at: row::real(found, "updated_at")?.unwrap_or_default(),
         })
+    }
+
+    /// How long it has to wait before it is tried again. Never longer than it was told to, whatever was done to the clock.
+    pub fn remaining_wait(&self, now: f64) -> Duration {
+        let left = self.next_at.unwrap_or_default() - now.max(self.updated_at);
+        Duration::try_from_secs_f64(left).unwrap_or_default()
     }
 }
 
 impl RuntimeStore {
     /// The first waiting chunk of each chat that may be sent now, oldest first.
     pub async fn due_outbound(&self, now: f64, limit: u32) -> Result<Vec<OutboundRow>, StoreError> {
+        // What was changed later than now was changed before the clock was set back: its times say nothing.
         let sql = format!(
             "{SELECT_OUTBOUND} WHERE id IN (SELECT MIN(id) FROM outbox WHERE state IN ('queued', 'claimed') \
              GROUP BY platform, account, chat) AND state = 'queued' \
-             AND (next_at IS NULL OR next_at <= ?1 OR next_at > ?1 + {MAX_WAIT_SECONDS}) ORDER BY id LIMIT ?2"
+             AND (next_at IS NULL OR next_at <= ?1 OR updated_at > ?1) ORDER BY id LIMIT ?2"
         );
         let rows = sqlx::query(sqlx::AssertSqlSafe(sql))
             .bind(now)
@@ -203,30 +210,35 @@ impl RuntimeStore {
     pub async fn mark_sent(&self, id: i64, message_id: &str) -> Result<(), StoreError> {
         self.change_outbound(
             "UPDATE outbox SET state = 'sent', payload = 'null', platform_message_id = ?2, next_at = NULL, \
-             updated_at = ?3 WHERE id = ?1 AND ?4 IS NULL",
+             updated_at = ?3 WHERE id = ?1",
             id,
             Some(message_id),
-            None,
         )
         .await?;
         self.database.run_deferred_checkpoint().await;
         Ok(())
     }
 
-    /// Sending failed; it may be tried again at that time.
+    /// Sending failed at that time, in seconds since 1970; after the wait it may be tried again.
     pub async fn retry_outbound(
         &self,
         id: i64,
-        next_at: f64,
+        failed_at: f64,
+        wait: Duration,
         error: &str,
     ) -> Result<(), StoreError> {
-        self.change_outbound(
+        let mut write = self.database.begin_in_group().await?;
+        sqlx::query(
             "UPDATE outbox SET attempts = attempts + 1, last_error = ?2, updated_at = ?3, next_at = ?4 WHERE id = ?1",
-            id,
-            Some(error),
-            Some(next_at),
         )
+        .bind(id)
+        .bind(error)
+        .bind(failed_at)
+        .bind(failed_at + wait.as_secs_f64())
+        .execute(&mut *write)
         .await
+        .map_err(|error| self.database.error(error))?;
+        write.commit().await
     }
 
     /// It cannot be sent, and neither are the chunks of the same message that wait behind it.
@@ -234,10 +246,9 @@ impl RuntimeStore {
         self.change_outbound(
             "UPDATE outbox SET state = 'failed', payload = 'null', last_error = ?2, updated_at = ?3 \
              WHERE batch = (SELECT batch FROM outbox WHERE id = ?1) AND id >= ?1 \
-             AND state IN ('queued', 'claimed') AND ?4 IS NULL",
+             AND state IN ('queued', 'claimed')",
             id,
             Some(error),
-            None,
         )
         .await
     }
@@ -246,20 +257,21 @@ impl RuntimeStore {
     pub async fn release_outbound(&self, id: i64) -> Result<(), StoreError> {
         self.change_outbound(
             "UPDATE outbox SET state = 'queued', updated_at = ?3 \
-             WHERE id = ?1 AND state = 'claimed' AND ?2 IS NULL AND ?4 IS NULL",
+             WHERE id = ?1 AND state = 'claimed' AND ?2 IS NULL",
             id,
-            None,
             None,
         )
         .await
     }
 
-    /// Releases chunks that were claimed that long ago, by somebody who is gone.
-    pub async fn release_claimed_outbound(&self, age: Duration) -> Result<u64, StoreError> {
+    /// Releases claimed chunks, but for those of messages with these keys: whoever claimed the others is gone.
+    pub async fn release_claimed_outbound(&self, held: &[String]) -> Result<u64, StoreError> {
+        let held = serde_json::to_string(held).unwrap_or_default();
         let mut write = self.database.begin().await?;
-        let sql = "UPDATE outbox SET state = 'queued' WHERE state = 'claimed' AND updated_at <= ?1";
+        let sql = "UPDATE outbox SET state = 'queued' WHERE state = 'claimed' AND batch NOT IN \
+             (SELECT id FROM outbox WHERE dedupe_key IN (SELECT value FROM json_each(?1)))";
         let done = sqlx::query(sql)
-            .bind(epoch_seconds() - age.as_secs_f64())
+            .bind(held)
             .execute(&mut *write)
             .await
             .map_err(|error| self.database.error(error))?;
@@ -272,14 +284,12 @@ impl RuntimeStore {
         sql: &'static str,
         id: i64,
         text: Option<&str>,
-        time: Option<f64>,
     ) -> Result<(), StoreError> {
         let mut write = self.database.begin_in_group().await?;
         sqlx::query(sql)
             .bind(id)
             .bind(text)
             .bind(epoch_seconds())
-            .bind(time)
             .execute(&mut *write)
             .await
             .map_err(|error| self.database.error(error))?;

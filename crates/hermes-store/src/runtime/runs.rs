@@ -213,7 +213,7 @@ impl RuntimeStore {
         .execute(&mut *write)
         .await
         .map_err(error)?;
-        write.commit().await?;
+        write.commit_without_checkpoint().await?;
         Ok(RunAcceptance::New)
     }
 
@@ -276,7 +276,7 @@ impl RuntimeStore {
             append(&mut write, id, events).await
         };
         let last = appended.await.map_err(|error| self.database.error(error))?;
-        write.commit().await?;
+        write.commit_without_checkpoint().await?;
         Ok(last)
     }
 

@@ -2,7 +2,7 @@
 //! Beside them, where that is asked for, the conversations without a platform.
 
 use serde_json::Value;
-use sqlx::sqlite::SqliteRow;
+use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
 use crate::{SessionId, SessionKey, Store, StoreError, clock::epoch_seconds, db::row, json};
 
@@ -209,11 +209,42 @@ impl Store {
             .execute(&mut *write)
             .await
             .map_err(|error| self.error(error))?;
+        self.upsert_routing(&mut write, scope, entries).await?;
+        write.commit().await
+    }
+
+    /// Saves these entries and removes those, in one transaction. The others of the scope stay.
+    pub async fn update_routing(
+        &self,
+        scope: &str,
+        changed: &[(SessionKey, Value)],
+        removed: &[SessionKey],
+    ) -> Result<(), StoreError> {
+        let mut write = self.begin().await?;
+        for key in removed {
+            sqlx::query("DELETE FROM gateway_routing WHERE scope = ?1 AND session_key = ?2")
+                .bind(scope)
+                .bind(key.as_str())
+                .execute(&mut *write)
+                .await
+                .map_err(|error| self.error(error))?;
+        }
+        self.upsert_routing(&mut write, scope, changed).await?;
+        write.commit().await
+    }
+
+    async fn upsert_routing(
+        &self,
+        write: &mut SqliteConnection,
+        scope: &str,
+        entries: &[(SessionKey, Value)],
+    ) -> Result<(), StoreError> {
         let now = epoch_seconds();
         for (key, entry) in entries {
             sqlx::query(
                 "INSERT INTO gateway_routing (scope, session_key, entry_json, updated_at) VALUES (?1, ?2, ?3, ?4) \
-                 ON CONFLICT(scope, session_key) DO UPDATE SET entry_json = excluded.entry_json",
+                 ON CONFLICT(scope, session_key) DO UPDATE SET entry_json = excluded.entry_json, \
+                 updated_at = excluded.updated_at",
             )
             .bind(scope)
             .bind(key.as_str())
@@ -223,6 +254,6 @@ impl Store {
             .await
             .map_err(|error| self.error(error))?;
         }
-        write.commit().await
+        Ok(())
     }
 }

@@ -87,7 +87,7 @@ impl Store {
                 }
                 _ => self.error(error),
             })?;
-        write.commit().await
+        write.commit_without_checkpoint().await
     }
 
     /// What each model took, the dearest in tokens first.

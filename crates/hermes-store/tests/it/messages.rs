@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hermes_store::{
     CompactionFailure, Content, MessageId, MessageQuery, MessageRows, MessageState, NewMessage,
-    Role, SearchQuery, SessionId, Store, StoreError,
+    NewSession, Origin, Role, SearchQuery, SessionId, SessionKey, Store, StoreError,
 };
 use serde_json::json;
 
@@ -439,4 +439,48 @@ async fn what_was_said_is_counted_rightly_whatever_happens_between_two_looks() {
     );
     assert_eq!(said().await, (3, vec!["three".into(), "five".into()]));
     store.close().await;
+}
+
+#[tokio::test]
+async fn what_the_bot_sent_is_found_by_the_platforms_id() {
+    let (_directory, _home, store, _) = with_session().await;
+    let key = SessionKey::new("agent:main:slack:group:C1:7");
+    let session = id("in-a-thread");
+    let origin = Origin {
+        platform: "slack".into(),
+        chat_id: Some("C1".into()),
+        chat_type: "group".into(),
+        ..Origin::default()
+    };
+    let row = NewSession {
+        session_key: Some(key.clone()),
+        origin: Some(origin),
+        ..NewSession::new(session.clone(), "slack")
+    };
+    store.create_session(&row).await.unwrap();
+    let overheard = NewMessage {
+        observed: true,
+        ..user("talk")
+    };
+    store.append(&session, &overheard).await.unwrap();
+    assert!(!store.has_exchange(&key).await.unwrap());
+    store.append(&session, &user("hello")).await.unwrap();
+    assert!(store.has_exchange(&key).await.unwrap());
+    assert_eq!(store.last_answer(&session, "hello").await.unwrap(), None);
+    let answer = store.append(&session, &assistant("hi")).await.unwrap();
+    assert_eq!(store.last_answer(&session, "bye").await.unwrap(), None);
+    assert_eq!(
+        store.last_answer(&session, "hi").await.unwrap(),
+        Some(answer)
+    );
+    store.set_platform_message(answer, "7.1").await.unwrap();
+    let stored = store.message(&session, answer).await.unwrap().unwrap();
+    assert_eq!(stored.body.platform_message_id.as_deref(), Some("7.1"));
+    let sent = async |chat: &str, message: &str| {
+        let found = store.sent_message("slack", chat, message).await;
+        found.unwrap()
+    };
+    assert_eq!(sent("C1", "7.1").await.as_deref(), Some("hi"));
+    assert_eq!(sent("C2", "7.1").await, None);
+    assert_eq!(sent("C1", "7.2").await, None);
 }

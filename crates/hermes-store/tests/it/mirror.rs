@@ -23,6 +23,24 @@ fn entry(chat: &str) -> RoutingEntry {
 }
 
 #[tokio::test]
+async fn changes_leave_the_other_entries_as_they_are() {
+    let (_directory, home, store) = open_store().await;
+    let all = [entry("1"), entry("2"), entry("3")];
+    mirror::save_routing(&home, &store, &all, SessionsJson::Off)
+        .await
+        .unwrap();
+    let mut changed = entry("2");
+    changed.details.total_tokens = 7;
+    let (added, removed) = (entry("4"), [all[2].session_key.clone()]);
+    let saved = [changed.clone(), added.clone()];
+    mirror::save_routing_changes(&home, &store, &saved, &removed)
+        .await
+        .unwrap();
+    let stored = mirror::load_routing(&home, &store).await.unwrap();
+    assert_eq!(stored, [all[0].clone(), changed, added]);
+}
+
+#[tokio::test]
 async fn each_save_writes_database_and_file() {
     let (_directory, home, store) = open_store().await;
     let both = [entry("1"), entry("2")];

@@ -38,6 +38,8 @@ pub struct ModelScript {
     pub context_length: Option<u32>,
     /// Answers whole even where a stream is asked for.
     pub never_streams: bool,
+    /// One for each request for a transcript, in order; when they are used up, the words in the sound file.
+    pub transcripts: Vec<ScriptedAnswer>,
 }
 
 /// An answer for messages that hold a text.
@@ -162,6 +164,13 @@ impl ModelScript {
             answer,
             times: None,
         });
+        self
+    }
+
+    /// Gives these transcripts, in order.
+    #[must_use]
+    pub fn with_transcripts(mut self, all: impl IntoIterator<Item = ScriptedAnswer>) -> Self {
+        self.transcripts = all.into_iter().collect();
         self
     }
 

@@ -22,7 +22,7 @@ use super::{
     script::{ModelScript, ScriptedAnswer, ScriptedReply, ScriptedUsage},
     stream,
 };
-use crate::script::lock;
+use crate::{platform::PlatformRequest, script::lock};
 
 /// No test sends more than this.
 const BODY_LIMIT: usize = 256 << 20;
@@ -34,6 +34,7 @@ pub(super) struct ScriptedModel {
     progress: Mutex<(Vec<u32>, usize)>,
     log: ModelCallLog,
     paths: Mutex<Vec<String>>,
+    transcriptions: Mutex<Vec<PlatformRequest>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,7 @@ impl ScriptedModel {
             script,
             log: ModelCallLog::default(),
             paths: Mutex::default(),
+            transcriptions: Mutex::default(),
         }
     }
 
@@ -58,6 +60,27 @@ impl ScriptedModel {
 
     pub(super) fn paths(&self) -> Vec<String> {
         lock(&self.paths).clone()
+    }
+
+    pub(super) fn transcriptions(&self) -> Vec<PlatformRequest> {
+        lock(&self.transcriptions).clone()
+    }
+
+    /// Returns how many there were before.
+    pub(super) fn record_transcription(&self, request: PlatformRequest) -> usize {
+        let mut recorded = lock(&self.transcriptions);
+        recorded.push(request);
+        recorded.len() - 1
+    }
+
+    /// What the script has for the transcript in this place.
+    pub(super) fn scripted_transcript(&self, position: usize) -> Option<ScriptedAnswer> {
+        self.script.transcripts.get(position).cloned()
+    }
+
+    /// Why a request in OpenAI's protocol is refused before the script is asked.
+    pub(super) fn refuse_chat_request(&self, headers: &HeaderMap, model: &str) -> Option<Response> {
+        self.refusal(ModelProtocol::Chat, headers, model)
     }
 
     /// The answer to a request: a rule that fits, else the next one in order, else an echo.
@@ -218,6 +241,10 @@ fn echo(body: &Value) -> ScriptedReply {
     }
 }
 
+pub(super) fn refuse_chat(status: u16, message: &str, code: Option<&str>) -> Response {
+    refuse(ModelProtocol::Chat, status, message, code)
+}
+
 fn refuse(protocol: ModelProtocol, status: u16, message: &str, code: Option<&str>) -> Response {
     let body = match protocol {
         ModelProtocol::Chat => chat::error(message, code),
@@ -241,6 +268,12 @@ async fn handle(State(server): State<Arc<ScriptedModel>>, request: Request) -> R
     let protocol = match path.as_str() {
         "/v1/chat/completions" | "/chat/completions" => ModelProtocol::Chat,
         "/v1/messages" => ModelProtocol::Anthropic,
+        "/v1/audio/transcriptions" | "/audio/transcriptions" => {
+            let Ok(body) = to_bytes(body, BODY_LIMIT).await else {
+                return StatusCode::PAYLOAD_TOO_LARGE.into_response();
+            };
+            return server.transcribe(&parts.headers, &body).await;
+        }
         // As Ollama and its like, the lists of their own form need no key.
         "/v1/models" | "/models" if !server.accepts_key(&parts.headers) => {
             return refuse(

@@ -34,7 +34,7 @@ pub struct FormPart {
 }
 
 impl PlatformRequest {
-    pub(super) fn new(method: &str, path: &str, headers: &HeaderMap, bytes: &[u8]) -> Self {
+    pub(crate) fn new(method: &str, path: &str, headers: &HeaderMap, bytes: &[u8]) -> Self {
         let header = |name: &str| {
             let value = headers.get(name)?;
             value.to_str().ok().map(str::to_owned)

@@ -4,7 +4,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
 };
 
@@ -37,9 +37,13 @@ pub(super) struct PlatformState {
     kind: PlatformKind,
     pub(super) token: String,
     pub(super) address: SocketAddr,
+    /// The origin in addresses that it gives, if not its own port.
+    announced: Mutex<Option<String>>,
     requests: Mutex<Vec<PlatformRequest>>,
     faults: Mutex<Vec<OrderedFault>>,
     last_id: AtomicU64,
+    /// How many seconds its clock is ahead.
+    clock_ahead: AtomicI64,
     pub(super) telegram: telegram::TelegramWorld,
     pub(super) slack: slack::SlackWorkspace,
     pub(super) discord: discord::DiscordWorld,
@@ -59,9 +63,11 @@ impl PlatformState {
             kind,
             token: token.to_owned(),
             address,
+            announced: Mutex::default(),
             requests: Mutex::default(),
             faults: Mutex::default(),
             last_id: AtomicU64::new(100),
+            clock_ahead: AtomicI64::new(0),
             telegram: telegram::TelegramWorld::new(token),
             slack: slack::SlackWorkspace::new(),
             discord: discord::DiscordWorld::new(),
@@ -73,6 +79,21 @@ impl PlatformState {
         lock(&self.faults).push(OrderedFault { path, good, fault });
     }
 
+    pub(super) fn announce(&self, origin: &str) {
+        *lock(&self.announced) = Some(origin.to_owned());
+    }
+
+    /// What addresses begin with that it gives: `http://127.0.0.1:1234`.
+    pub(super) fn web_origin(&self) -> String {
+        let announced = lock(&self.announced).clone();
+        announced.unwrap_or_else(|| format!("http://{}", self.address))
+    }
+
+    /// The same for WebSockets: `ws://127.0.0.1:1234`.
+    pub(super) fn socket_origin(&self) -> String {
+        self.web_origin().replacen("http", "ws", 1)
+    }
+
     pub(super) fn requests(&self) -> Vec<PlatformRequest> {
         lock(&self.requests).clone()
     }
@@ -80,6 +101,21 @@ impl PlatformState {
     /// A number no other message has.
     pub(super) fn next_id(&self) -> u64 {
         self.last_id.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(super) fn set_clock_ahead(&self, seconds: i64) {
+        self.clock_ahead.store(seconds, Ordering::Relaxed);
+    }
+
+    /// The date of a reply, if its clock is another one.
+    fn date(&self) -> Option<HeaderValue> {
+        let ahead = self.clock_ahead.load(Ordering::Relaxed);
+        if ahead == 0 {
+            return None;
+        }
+        let now = jiff::Timestamp::now() + jiff::SignedDuration::from_secs(ahead);
+        let printed = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&now);
+        HeaderValue::try_from(printed.ok()?).ok()
     }
 
     fn take_fault(&self, path: &str) -> Option<PlatformFault> {
@@ -104,11 +140,19 @@ fn is_about(path: &str, words: &str) -> bool {
 }
 
 async fn handle(State(server): State<Arc<PlatformState>>, request: Request) -> Response {
+    let mut response = answer(&server, request).await;
+    if let Some(date) = server.date() {
+        response.headers_mut().insert(header::DATE, date);
+    }
+    response
+}
+
+async fn answer(server: &Arc<PlatformState>, request: Request) -> Response {
     if server.kind == PlatformKind::Slack && slack::is_socket(request.uri().path()) {
-        return slack::accept_socket(&server, request);
+        return slack::accept_socket(server, request);
     }
     if server.kind == PlatformKind::Discord && websocket::is_upgrade(&request) {
-        return discord::accept_gateway(&server, request);
+        return discord::accept_gateway(server, request);
     }
     let (parts, body) = request.into_parts();
     let Ok(bytes) = to_bytes(body, BODY_LIMIT).await else {
@@ -122,9 +166,9 @@ async fn handle(State(server): State<Arc<PlatformState>>, request: Request) -> R
         return fault.response().await;
     }
     match server.kind {
-        PlatformKind::Telegram => telegram::handle_request(&server, &request).await,
-        PlatformKind::Discord => discord::handle_request(&server, &request),
-        PlatformKind::Slack => slack::handle_request(&server, &request),
+        PlatformKind::Telegram => telegram::handle_request(server, &request).await,
+        PlatformKind::Discord => discord::handle_request(server, &request),
+        PlatformKind::Slack => slack::handle_request(server, &request),
     }
 }
 

@@ -1,16 +1,8 @@
 //! `hermes hub …`: running a Hub, looking after it, and what holds for all of it.
 
-use crate::{
-    cli::{HubArgs, HubCommand},
-    commands::hub::client::{HubCall, HubClient, plain_text},
-    context::Context,
-    failure::Failure,
-};
-
 mod audit;
 mod backup;
 pub(crate) mod client;
-mod config;
 mod doctor;
 pub(crate) mod group;
 pub(crate) mod policy;
@@ -18,6 +10,16 @@ mod serve;
 pub(crate) mod share;
 pub(crate) mod tenant;
 pub(crate) mod token;
+
+use crate::{
+    cli::{HubArgs, HubCommand, HubConfigArgs, HubConfigCommand},
+    commands::hub::{
+        client::{HubCall, HubClient, call, plain_text},
+        policy::{list_revisions, pretty_json, restore_revision},
+    },
+    context::Context,
+    failure::Failure,
+};
 
 pub(super) fn run(context: &Context, command: HubCommand) -> Result<(), Failure> {
     match command {
@@ -28,7 +30,7 @@ pub(super) fn run(context: &Context, command: HubCommand) -> Result<(), Failure>
         HubCommand::Restore(args) => backup::restore(context, &args),
         HubCommand::Migrate(args) => backup::run_migrate(context, &args),
         HubCommand::Openapi(args) => run_openapi(context, &args),
-        HubCommand::Config(args) => config::run(context, args),
+        HubCommand::Config(args) => run_config(context, args),
         HubCommand::Audit(args) => audit::run(context, args),
     }
 }
@@ -61,6 +63,47 @@ fn run_status(context: &Context, args: &HubArgs) -> Result<(), Failure> {
             ("features", "features"),
         ] {
             output.line(format!("{name}: {}", plain_text(&version.value[member])));
+        }
+    }
+    Ok(())
+}
+
+/// `hermes hub config …`: the settings whose change alters running tenants.
+fn run_config(context: &Context, args: HubConfigArgs) -> Result<(), Failure> {
+    let hub = &HubClient::new(context, &args.hub)?;
+    let output = hub.output();
+    match args.command {
+        HubConfigCommand::Get => {
+            let answer = hub.call(&HubCall::new("get_tenant_impact_config"))?;
+            output.line(pretty_json(&answer.value["config"]));
+        }
+        HubConfigCommand::Revisions(page) => {
+            list_revisions(hub, "list_impact_revisions", &page.into())?;
+        }
+        HubConfigCommand::Restore(args) => restore_revision(hub, "restore_impact", args)?,
+        HubConfigCommand::Patch {
+            file,
+            version,
+            sure,
+        } => {
+            let patch = call::read_object(&file)?;
+            hub.confirm(sure.yes, "Change the settings of all tenants?")?;
+            let call = HubCall::new("patch_tenant_impact_config").with("patch", patch);
+            let answer = hub.call(&call.if_match(version.if_match))?.value;
+            let revision = plain_text(&answer["revision"]);
+            output.note(format!(
+                "Changed, revision {revision}: {}.",
+                plain_text(&answer["changed"])
+            ));
+            if answer["restartTenants"]
+                .as_array()
+                .is_some_and(|tenants| !tenants.is_empty())
+            {
+                output.note(format!(
+                    "Restarting when idle: {}.",
+                    plain_text(&answer["restartTenants"])
+                ));
+            }
         }
     }
     Ok(())

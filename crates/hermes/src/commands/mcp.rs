@@ -35,12 +35,8 @@ pub(super) fn run(context: &Context, command: Option<McpCommand>) -> Result<(), 
         McpCommand::Call(args) => requests::call::run(context, &args),
         McpCommand::Tools(args) => requests::tools::run(context, &args),
         McpCommand::Configure(args) => config::configure::run(context, &args),
-        McpCommand::Enable(args) => {
-            config::enable::run(context, &args, config::enable::EnableState::On)
-        }
-        McpCommand::Disable(args) => {
-            config::enable::run(context, &args, config::enable::EnableState::Off)
-        }
+        McpCommand::Enable(args) => config::set_enabled(context, &args, config::EnableState::On),
+        McpCommand::Disable(args) => config::set_enabled(context, &args, config::EnableState::Off),
         McpCommand::Import(args) => config::import::run(context, &args),
         McpCommand::Presets => {
             config::catalog::run_presets(context);

@@ -135,7 +135,7 @@ fn revoke(context: &Context, args: &PairingRevokeArgs) -> Result<(), Failure> {
 fn find_other_grant(context: &Context, account: &Account, user: &str) -> Option<String> {
     let gateway = Settings::load(&context.home).ok()?.gateway;
     let access = &gateway.account(account.platform, &account.name)?.access;
-    let variable = |what: &str| account.platform.variable(what);
+    let variable = |what: &str| account.variable(what);
     if access.allow_all {
         Some(format!("`{}` is set", variable("ALLOW_ALL_USERS")))
     } else if access.allowed_users.includes(user) {

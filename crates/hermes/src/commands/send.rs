@@ -1,4 +1,4 @@
-//! `hermes send`: one message to a chat of a platform.
+//! `hermes send`: one message to a chat of a platform; and `hermes channels …`: the chats that messages can be sent to.
 
 use std::{
     fs,
@@ -6,15 +6,22 @@ use std::{
     path::Path,
 };
 
-use hermes_gateway::send::{MediaPolicy, MessageSender, SentMessage};
+use hermes_gateway::{
+    conversations::ConversationIndex,
+    send::{MediaPolicy, MessageSender, SendTarget, SentMessage},
+};
 use serde_json::json;
 
-use super::channels;
-use crate::{cli::SendArgs, context::Context, failure::Failure};
+use crate::{
+    cli::{ChannelsCommand, ChannelsListArgs, SendArgs},
+    context::Context,
+    failure::Failure,
+    output::{Table, Tone},
+};
 
 pub(super) fn run(context: &Context, args: &SendArgs) -> Result<(), Failure> {
     if let Some(platform) = &args.list {
-        return context.block_on(channels::list(context, platform.as_deref()));
+        return context.block_on(list_channels(context, platform.as_deref()));
     }
     let target = args.to.as_deref().unwrap_or_default();
     let message = read_message(args)?;
@@ -79,4 +86,40 @@ fn receipt(sent: &SentMessage) -> String {
         thread.unwrap_or_default(),
         sent.message_id
     )
+}
+
+pub(super) fn run_channels(context: &Context, command: &ChannelsCommand) -> Result<(), Failure> {
+    let ChannelsCommand::List(ChannelsListArgs { platform }) = command;
+    context.block_on(list_channels(context, platform.as_deref()))
+}
+
+/// Lists what is known, of one platform or of all.
+async fn list_channels(context: &Context, platform: Option<&str>) -> Result<(), Failure> {
+    let sender = MessageSender::new(&context.home, &context.written_settings()?);
+    let conversations = ConversationIndex::open(&context.home);
+    let targets = sender.list_targets(&conversations, platform).await;
+    conversations.close().await;
+    let targets = targets?;
+    let output = context.output;
+    if targets.is_empty() {
+        output.note(
+            "No chat is known yet. You can send to a chat by its id, such as `telegram:123456`.",
+        );
+    } else {
+        output.table(&target_table(&targets));
+    }
+    output.json(json!({"count": targets.len(), "channels": targets}));
+    Ok(())
+}
+
+fn target_table(targets: &[SendTarget]) -> Table {
+    let mut table = Table::new(&["TARGET", "TYPE", "NAME"]);
+    for target in targets {
+        table.row([
+            (target.target.clone(), Tone::Strong),
+            (target.chat_type.clone(), Tone::Plain),
+            (target.name.clone(), Tone::Plain),
+        ]);
+    }
+    table
 }

@@ -1,20 +1,22 @@
 //! `hermes sessions …`: the conversations of a home.
 
-use hermes_store::{Access, Session, SessionQuery, Store, StoreError};
-use serde_json::json;
-
-use crate::{
-    cli::{RenameArgs, SessionsCommand},
-    context::Context,
-    failure::{Failure, FailureKind},
-};
-
 mod conversation;
-mod delete;
 mod export;
 mod list;
 mod search;
 mod show;
+
+use hermes_store::{Access, Session, SessionQuery, Store, StoreError};
+use serde_json::json;
+
+use crate::{
+    cli::{DeleteArgs, RenameArgs, SessionsCommand},
+    commands::state::pluralize,
+    context::Context,
+    failure::{Failure, FailureKind},
+    output::printable,
+    question::{DefaultAnswer, Questions},
+};
 
 /// Among how many sessions a name is looked for that was mistyped.
 const MAX_NAMES: u32 = 500;
@@ -26,7 +28,7 @@ pub(super) fn run(context: &Context, command: SessionsCommand) -> Result<(), Fai
         SessionsCommand::Search(args) => context.block_on(search::run(context, &args)),
         SessionsCommand::Export(args) => context.block_on(export::run(context, &args)),
         SessionsCommand::Rename(args) => context.block_on(run_rename(context, &args)),
-        SessionsCommand::Delete(args) => delete::run(context, &args),
+        SessionsCommand::Delete(args) => run_delete(context, &args),
     }
 }
 
@@ -100,5 +102,38 @@ async fn run_rename(context: &Context, args: &RenameArgs) -> Result<(), Failure>
     context
         .output
         .json(json!({"session": id.as_str(), "title": title}));
+    Ok(())
+}
+
+fn run_delete(context: &Context, args: &DeleteArgs) -> Result<(), Failure> {
+    let (_, session) = context.block_on(find_session(context, &args.id))?;
+    let id = &session.id;
+    if !args.yes {
+        let messages = usize::try_from(session.message_count).unwrap_or_default();
+        let title = session.title.as_deref().map(printable);
+        let title = title.map_or_else(String::new, |title| format!(" ({title})"));
+        let question = format!(
+            "Delete `{id}`{title} with {}? This cannot be undone.",
+            pluralize(messages, "message")
+        );
+        let questions = Questions::new(false);
+        if !questions.confirm(&question, DefaultAnswer::No, "`--yes` deletes it")? {
+            return Err(Failure::failed(format!("`{id}` stays")));
+        }
+    }
+    let is_deleted = context.block_on(async {
+        let store = Store::open(&context.home, Access::ReadWrite).await?;
+        let deleted = store.delete_session(id).await;
+        store.close().await;
+        Ok(deleted?)
+    })?;
+    if !is_deleted {
+        return Err(Failure::new(
+            FailureKind::NotFound,
+            format!("`{id}` was deleted by another process"),
+        ));
+    }
+    context.output.note(format!("Deleted `{id}`."));
+    context.output.json(json!({"deleted": id.as_str()}));
     Ok(())
 }

@@ -12,7 +12,6 @@
 
 mod api;
 mod cgroup;
-pub mod connect_check;
 mod environment;
 mod event_stream;
 pub mod handover;
@@ -38,5 +37,5 @@ pub use self::{
     socket::{SocketCallers, listen_private_routes},
 };
 pub use crate::embedded_hub::runtime::isolation_selftest::{
-    AttemptOutcome, SelftestAttempt, run_selftest,
+    AttemptOutcome, CONNECT_ARGUMENT, SelftestAttempt, run_selftest, try_connect,
 };

@@ -1,71 +1,38 @@
 //! The files of a tenant's groups, asked of the Hub over its private routes.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{path::Path, sync::Arc};
 
 use hermes_agent::tools::files::teams::{
     FileLines, GrepMatch, GroupPath, MemberGroup, SearchResults, Shares, SharesError, SharesFuture,
     Teams, WriteOutcome,
 };
-use hermes_config::{Secret, sync::RwLock};
-use reqwest::{Client, Method, RequestBuilder, StatusCode, Url, header};
+use hermes_config::Secret;
+use reqwest::{Method, RequestBuilder, StatusCode, Url, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-const SOCKET_VARIABLE: &str = "HERMES_HUB_SOCKET";
-
-/// Request timeout: a search may take five seconds in the Hub, and queue before that.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+use super::private_routes::{PrivateRoutes, RuntimeKey};
 
 /// Maximum number of search results from the Hub.
 const MAX_RESULTS: u64 = 1000;
 
-/// The runtime key of a home, which may become another one while its agent runs. Clones are the same key.
-#[derive(Debug, Clone)]
-pub(crate) struct RuntimeKey(Arc<RwLock<Secret<String>>>);
-
-impl RuntimeKey {
-    pub(crate) fn new(key: Secret<String>) -> Self {
-        Self(Arc::new(RwLock::new(key)))
-    }
-
-    /// Presents another one from now on.
-    pub(crate) fn replace(&self, key: Secret<String>) {
-        *self.0.write() = key;
-    }
-
-    fn get(&self) -> Secret<String> {
-        let key = self.0.read();
-        key.clone()
-    }
-}
-
-/// The Hub, as a tenant's agent sees it.
+/// The shares of a Hub, as a tenant's agent sees them.
 #[derive(Debug)]
-pub(crate) struct HubShares {
-    client: Client,
-    key: RuntimeKey,
-    /// The descriptor that the client's path to the socket goes by.
-    _directory: Option<std::fs::File>,
-}
+pub(crate) struct HubShares(PrivateRoutes);
 
 /// The files of the groups, if this process belongs to a Hub that has private routes.
 pub(crate) fn from_environment(
     key: Option<&Secret<String>>,
     workspace: &Path,
 ) -> Option<Arc<Teams>> {
-    let socket = std::env::var_os(SOCKET_VARIABLE).map(PathBuf::from)?;
-    connect(&socket, RuntimeKey::new(key?.clone()), workspace)
+    let routes = PrivateRoutes::from_environment(key?)?;
+    Some(teams(routes, workspace))
 }
 
 /// The files of the groups, by way of the Hub's private routes.
 pub(crate) fn connect(socket: &Path, key: RuntimeKey, workspace: &Path) -> Option<Arc<Teams>> {
-    match HubShares::connect(socket, key) {
-        Ok(shares) => Some(Arc::new(Teams::new(Arc::new(shares), workspace))),
+    match PrivateRoutes::connect(socket, key) {
+        Ok(routes) => Some(teams(routes, workspace)),
         Err(error) => {
             tracing::warn!(%error, "cannot connect to the Hub for group files");
             None
@@ -73,24 +40,11 @@ pub(crate) fn connect(socket: &Path, key: RuntimeKey, workspace: &Path) -> Optio
     }
 }
 
-impl HubShares {
-    fn connect(socket: &Path, key: RuntimeKey) -> io::Result<Self> {
-        let (path, directory) = short_socket_path(socket)?;
-        let client = Client::builder()
-            .unix_socket(path)
-            .no_proxy()
-            // There is no TLS on a socket, and roots take milliseconds to read.
-            .tls_certs_only([])
-            .timeout(REQUEST_TIMEOUT)
-            .build()
-            .map_err(io::Error::other)?;
-        Ok(Self {
-            client,
-            key,
-            _directory: directory,
-        })
-    }
+fn teams(routes: PrivateRoutes, workspace: &Path) -> Arc<Teams> {
+    Arc::new(Teams::new(Arc::new(HubShares(routes)), workspace))
+}
 
+impl HubShares {
     fn request(
         &self,
         method: Method,
@@ -107,10 +61,7 @@ impl HubShares {
         if !query.is_empty() {
             url.query_pairs_mut().extend_pairs(query);
         }
-        Ok(self
-            .client
-            .request(method, url)
-            .bearer_auth(self.key.get().expose()))
+        Ok(self.0.request(method, url))
     }
 
     async fn get<T: for<'de> Deserialize<'de>>(
@@ -122,28 +73,6 @@ impl HubShares {
         let (_, body) = send_request(self.request(Method::GET, path, route, query)?).await?;
         serde_json::from_value(body).map_err(unexpected_reply)
     }
-}
-
-/// Paths of sockets must be short: a long one is named by way of its directory's descriptor.
-fn short_socket_path(socket: &Path) -> io::Result<(PathBuf, Option<std::fs::File>)> {
-    const LONGEST: usize = 100;
-    if socket.as_os_str().len() <= LONGEST {
-        return Ok((socket.to_owned(), None));
-    }
-    #[cfg(target_os = "linux")]
-    {
-        use rustix::fs::{CWD, Mode, OFlags, openat};
-        use std::os::fd::AsRawFd;
-        let directory = socket.parent().unwrap_or(Path::new("/"));
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let opened = std::fs::File::from(openat(CWD, directory, flags, Mode::empty())?);
-        let path = Path::new("/proc/self/fd")
-            .join(opened.as_raw_fd().to_string())
-            .join(socket.file_name().unwrap_or_default());
-        Ok((path, Some(opened)))
-    }
-    #[cfg(not(target_os = "linux"))]
-    Err(io::Error::other("the path of the Hub's socket is too long"))
 }
 
 fn unexpected_reply(error: impl std::fmt::Debug) -> SharesError {

@@ -12,7 +12,6 @@ use super::{
     terminal::{self, Echo},
     write_message,
 };
-use crate::output::printable;
 
 /// What became of one field.
 enum FieldAnswer {
@@ -132,7 +131,7 @@ fn prompt(field: &FormField, before: Option<&Value>) -> String {
     } else {
         prompt += &field.title;
     }
-    let mut notes: Vec<String> = describe_expected(&field.kind).into_iter().collect();
+    let mut notes: Vec<String> = field.kind.describe_expected().into_iter().collect();
     if !field.is_required && before.is_none() {
         notes.push("may be left empty".into());
     }
@@ -143,48 +142,11 @@ fn prompt(field: &FormField, before: Option<&Value>) -> String {
         let shown = if field.is_sensitive {
             "empty keeps what you typed".to_owned()
         } else {
-            format_value(field, before)
+            field.format_value(before)
         };
         let _ = write!(prompt, " [{shown}]");
     }
     prompt + ": "
-}
-
-fn describe_expected(kind: &FieldKind) -> Option<String> {
-    let range = |low: Option<String>, high: Option<String>| match (low, high) {
-        (Some(low), Some(high)) => format!(" from {low} to {high}"),
-        (Some(low), None) => format!(" from {low}"),
-        (None, Some(high)) => format!(" up to {high}"),
-        (None, None) => String::new(),
-    };
-    match kind {
-        FieldKind::Text { format, .. } => format.map(|format| format.example().to_owned()),
-        FieldKind::Number { minimum, maximum } => {
-            let text = |limit: &Option<f64>| limit.map(|limit| limit.to_string());
-            Some(format!("a number{}", range(text(minimum), text(maximum))))
-        }
-        FieldKind::Integer { minimum, maximum } => {
-            let text = |limit: &Option<i64>| limit.map(|limit| limit.to_string());
-            let range = range(text(minimum), text(maximum));
-            Some(format!("a whole number{range}"))
-        }
-        FieldKind::Boolean => Some("yes or no".into()),
-        FieldKind::One(_) | FieldKind::Several { .. } => None,
-    }
-}
-
-/// A value as the person would type it.
-fn format_value(field: &FormField, value: &Value) -> String {
-    let text = match value {
-        Value::Bool(true) => "yes".to_owned(),
-        Value::Bool(false) => "no".to_owned(),
-        Value::String(text) => {
-            let choice = field.choices().iter().find(|choice| choice.value == *text);
-            choice.map_or_else(|| text.clone(), |choice| choice.title.clone())
-        }
-        other => other.to_string(),
-    };
-    printable(&text).into_owned()
 }
 
 /// Which of several choices. `None`: the person left.

@@ -14,11 +14,12 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 
 /// Which of our crates a crate may use. Tests, benchmarks and the conformance suite may use the
 /// testkit, nobody else.
-const MAY_USE: [(&str, &[&str]); 11] = [
+const MAY_USE: [(&str, &[&str]); 12] = [
     ("hermes-protocol", &[]),
     ("hermes-config", &[]),
     ("hermes-store", &["hermes-config"]),
-    ("hermes-mcp", &["hermes-config"]),
+    ("hermes-serve", &["hermes-config"]),
+    ("hermes-mcp", &["hermes-config", "hermes-serve"]),
     (
         "hermes-agent",
         &[
@@ -35,6 +36,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "hermes-config",
             "hermes-mcp",
             "hermes-protocol",
+            "hermes-serve",
             "hermes-store",
         ],
     ),
@@ -42,8 +44,8 @@ const MAY_USE: [(&str, &[&str]); 11] = [
         "hermes-hub",
         &[
             "hermes-config",
-            "hermes-mcp",
             "hermes-protocol",
+            "hermes-serve",
             "hermes-store",
         ],
     ),
@@ -56,6 +58,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "hermes-hub",
             "hermes-mcp",
             "hermes-protocol",
+            "hermes-serve",
             "hermes-store",
         ],
     ),
@@ -67,6 +70,7 @@ const MAY_USE: [(&str, &[&str]); 11] = [
             "hermes-gateway",
             "hermes-hub",
             "hermes-mcp",
+            "hermes-serve",
             "hermes-testkit",
         ],
     ),

@@ -68,13 +68,13 @@ fn jobs_are_listed_with_their_times_in_the_zone_of_the_home() {
     settings.add_filter(r"20\d\d-", "YYYY-");
     settings.bind(|| {
         insta::assert_snapshot!(ran.stdout, @r"
-        ID    NAME      SCHEDULE   NEXT RUN          LAST RUN  DELIVER  STATE
-        wish  New year  0 9 1 1 *  YYYY-01-01 09:00  -         local    scheduled
+        ID    NAME      SCHEDULE   NEXT RUN          LAST RUN  DELIVER  DELIVERY  STATE
+        wish  New year  0 9 1 1 *  YYYY-01-01 09:00  -         local    -         scheduled
         ");
         insta::assert_snapshot!(hermes.run(&["cron", "list", "--all"]).ok().stdout, @r"
-        ID    NAME         SCHEDULE    NEXT RUN          LAST RUN  DELIVER  STATE
-        wish  New year     0 9 1 1 *   YYYY-01-01 09:00  -         local    scheduled
-        look  Look around  every 120m  -                 -         local    paused: holiday
+        ID    NAME         SCHEDULE    NEXT RUN          LAST RUN  DELIVER  DELIVERY  STATE
+        wish  New year     0 9 1 1 *   YYYY-01-01 09:00  -         local    -         scheduled
+        look  Look around  every 120m  -                 -         local    -         paused: holiday
         ");
         insta::assert_snapshot!(hermes.run(&["cron", "status"]).ok().stdout, @r"
         No ticker is running, so jobs do not start by themselves: start `hermes gateway`, or run what is due once with `hermes cron tick`.

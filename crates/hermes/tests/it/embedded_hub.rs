@@ -8,11 +8,11 @@ mod foreign_text;
 mod hub_end;
 mod kills;
 mod launcher;
+mod platforms;
 mod policy;
 mod processes;
 mod real_hub;
 mod secrets;
-mod survivors;
 mod teams;
 mod watchers;
 

@@ -1,8 +1,6 @@
 //! The program under test: in a home, on a pseudo-terminal, beside servers that others wrote.
 
 pub(crate) mod chat_terminal;
-pub(crate) mod control_sequences;
-pub(crate) mod equipment;
 pub(crate) mod json_server;
 pub(crate) mod program;
 pub(crate) mod pty;

@@ -94,9 +94,7 @@ impl Conversation {
     ) -> BoxFuture<'a, Result<CompactionOutcome, ConversationError>> {
         Box::pin(async move {
             let selection = self.find_model().await?;
-            if self.history.must_reload {
-                self.reload_messages().await?;
-            }
+            self.refresh_messages().await?;
             let compactor = self.compactor(&selection).await?;
             let toolbox = self.toolbox();
             let mut recorder =
@@ -115,6 +113,7 @@ impl Conversation {
             .await;
             messages.remove(0);
             self.history.messages = messages;
+            self.history.rows = None;
             self.history.must_reload = ran.is_err();
             ran.map_err(|error| crate::turn::TurnError::Persist(error).into())
         })

@@ -4,7 +4,7 @@ use hermes_store::{NewMessage, Role, StoredMessage};
 use serde_json::Value;
 
 use crate::{
-    message::{AssistantMessage, Content, Message, Reasoning, ToolCall, ToolResult},
+    message::{AssistantMessage, Content, Message, Part, Reasoning, ToolCall, ToolResult},
     turn::MessageDetail,
 };
 
@@ -39,6 +39,27 @@ fn assistant_row(answer: &AssistantMessage, detail: &MessageDetail) -> NewMessag
         reasoning_content: reasoning.content.clone(),
         reasoning_details: (!reasoning.details.is_empty()).then(|| to_json(&reasoning.details)),
         ..NewMessage::without_content(Role::Assistant)
+    }
+}
+
+/// The row of a user message, and what the model gets: the message after a note that people do not see.
+pub(crate) fn user_row(content: &Content, note: &str) -> (NewMessage, Content) {
+    match content {
+        _ if note.is_empty() => (content_row(Role::User, content), content.clone()),
+        Content::Text(text) => {
+            let sent = format!("{note}\n\n{text}");
+            let row = NewMessage {
+                api_content: Some(sent.clone()),
+                ..content_row(Role::User, content)
+            };
+            (row, sent.into())
+        }
+        Content::Parts(parts) => {
+            let mut parts = parts.clone();
+            parts.insert(0, Part::from_text(note));
+            let sent = Content::Parts(parts);
+            (content_row(Role::User, &sent), sent)
+        }
     }
 }
 
@@ -145,7 +166,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::message::Part;
 
     fn stored_row(body: NewMessage) -> StoredMessage {
         StoredMessage {

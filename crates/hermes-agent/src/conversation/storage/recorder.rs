@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
-use hermes_store::{SessionId, Store, StoreError};
+use futures::future::{BoxFuture, ready};
+use hermes_store::{ActiveRows, MessageId, NewMessage, SessionId, Store, StoreError};
 
 use super::compaction::HistoryReplacement;
 use crate::{
     compact::{Compacted, SummaryFailure},
     conversation::storage::message_rows,
-    message::Message,
+    message::{Content, Message},
     model::{AnsweredBy, ModelEvent, Selection, ShownText, TokenUsage},
     turn::{MessageDetail, PersistError, Surface, TurnEvent},
 };
@@ -22,6 +22,20 @@ pub trait TurnDisplay: Send {
     fn shown_text(&self) -> ShownText {
         ShownText::Revocable
     }
+
+    /// Takes what the user has said since the last request of the turn. It is stored before the next one.
+    fn take_user_messages(&mut self) -> BoxFuture<'_, Vec<SteeringMessage>> {
+        Box::pin(ready(Vec::new()))
+    }
+}
+
+/// A message of the user that reaches the model within the turn that goes on.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SteeringMessage {
+    pub content: Content,
+    /// Told to the model before it, and not shown to people.
+    pub note: Option<String>,
+    pub platform_message_id: Option<String>,
 }
 
 impl<F: FnMut(TurnEvent) + Send> TurnDisplay for F {
@@ -60,6 +74,8 @@ pub(crate) struct TurnRecorder<'a> {
     announced_fallback: Option<(String, String)>,
     text: String,
     usage: TurnUsage,
+    /// The rows of the conversation; `None` after they were replaced.
+    rows: Option<ActiveRows>,
 }
 
 impl<'a> TurnRecorder<'a> {
@@ -82,6 +98,24 @@ impl<'a> TurnRecorder<'a> {
             announced_fallback: None,
             text: String::new(),
             usage: TurnUsage::default(),
+            rows: None,
+        }
+    }
+
+    /// Counts the rows of the turn after these.
+    pub(crate) fn after_rows(mut self, rows: Option<ActiveRows>) -> Self {
+        self.rows = rows;
+        self
+    }
+
+    /// The rows of the conversation now; `None` if they were replaced.
+    pub(crate) fn rows(&self) -> Option<ActiveRows> {
+        self.rows
+    }
+
+    fn add_rows(&mut self, ids: impl IntoIterator<Item = MessageId>) {
+        if let Some(rows) = &mut self.rows {
+            rows.add(ids);
         }
     }
 
@@ -97,16 +131,33 @@ impl<'a> TurnRecorder<'a> {
         }
     }
 
+    async fn store_user_messages(&mut self) -> Result<Vec<Message>, PersistError> {
+        let taken = self.display.take_user_messages().await;
+        let (rows, messages): (Vec<NewMessage>, Vec<Message>) = taken
+            .into_iter()
+            .map(|taken| {
+                let note = taken.note.unwrap_or_default();
+                let (row, content) = message_rows::user_row(&taken.content, &note);
+                let row = NewMessage {
+                    platform_message_id: taken.platform_message_id,
+                    ..row
+                };
+                (row, Message::User { content })
+            })
+            .unzip();
+        let stored = self.store.append_all(self.session, &rows).await;
+        self.add_rows(stored.map_err(persist_error)?);
+        Ok(messages)
+    }
+
     async fn store_row(
         &mut self,
         message: &Message,
         detail: MessageDetail,
     ) -> Result<(), PersistError> {
         let row = message_rows::message_to_row(message, &detail);
-        self.store
-            .append(self.session, &row)
-            .await
-            .map_err(persist_error)?;
+        let stored = self.store.append(self.session, &row).await;
+        self.add_rows([stored.map_err(persist_error)?]);
         let Message::Assistant(answer) = message else {
             return Ok(());
         };
@@ -189,6 +240,10 @@ impl Surface for TurnRecorder<'_> {
         Box::pin(self.store_row(message, detail))
     }
 
+    fn take_user_messages(&mut self) -> BoxFuture<'_, Result<Vec<Message>, PersistError>> {
+        Box::pin(self.store_user_messages())
+    }
+
     fn begin_replacement(&mut self) -> BoxFuture<'_, Result<bool, PersistError>> {
         let replacement = self.replacement();
         Box::pin(async move { replacement.acquire_lease().await.map_err(persist_error) })
@@ -199,6 +254,7 @@ impl Surface for TurnRecorder<'_> {
         old: &'a [Message],
         new: &'a Compacted,
     ) -> BoxFuture<'a, Result<(), PersistError>> {
+        self.rows = None;
         let replacement = self.replacement();
         Box::pin(async move { replacement.replace(old, new).await.map_err(persist_error) })
     }

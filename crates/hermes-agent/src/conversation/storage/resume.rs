@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use futures::future::BoxFuture;
-use hermes_store::{NewSession, Session};
+use hermes_store::{ActiveRows, NewSession, Session};
 use serde_json::Value;
 
 use crate::{
@@ -56,6 +56,22 @@ impl Conversation {
         })
     }
 
+    /// Loads the messages anew, if they have to be or if others have changed the session since.
+    pub(crate) async fn refresh_messages(&mut self) -> Result<(), ConversationError> {
+        let history = &self.history;
+        let is_current = match history.rows {
+            _ if history.must_reload => false,
+            _ if !history.must_check => true,
+            Some(rows) => self.agent.store().active_rows(&self.session.id).await? == rows,
+            None => false,
+        };
+        if !is_current {
+            self.reload_messages().await?;
+        }
+        self.history.must_check = false;
+        Ok(())
+    }
+
     /// Loads the messages from the store. Calls without a result get one.
     pub(crate) async fn reload_messages(&mut self) -> Result<(), ConversationError> {
         let store = self.agent.store();
@@ -66,7 +82,9 @@ impl Conversation {
             .iter()
             .map(|message| message_rows::message_to_row(message, &MessageDetail::default()))
             .collect();
-        store.append_all(&self.session.id, &missing).await?;
+        let mut known = ActiveRows::from_messages(&rows);
+        known.add(store.append_all(&self.session.id, &missing).await?);
+        self.history.rows = Some(known);
         self.history.messages = history.messages;
         self.tools.todo.restore_from(&self.history.messages);
         self.history.must_reload = false;

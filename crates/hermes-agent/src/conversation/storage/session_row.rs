@@ -13,7 +13,7 @@ use crate::{
     conversation::{
         Agent, Conversation, ConversationError, prompt, state::SessionRow, storage::message_rows,
     },
-    message::{Content, Message, Part, ToolResult},
+    message::{Content, Message, ToolResult},
     model::{Selection, StoredModel},
     turn::MessageDetail,
 };
@@ -108,13 +108,9 @@ impl Conversation {
 
     /// Stores a user message and returns what the model gets: the message with notices of background processes.
     pub(crate) async fn store_user_message(
-        &self,
+        &mut self,
         content: &Content,
     ) -> Result<Content, ConversationError> {
-        let message = Message::User {
-            content: content.clone(),
-        };
-        let mut row: NewMessage = message_rows::message_to_row(&message, &MessageDetail::default());
         #[cfg(unix)]
         let notices = self.tools.process_notices.take_text();
         #[cfg(not(unix))]
@@ -124,27 +120,13 @@ impl Conversation {
             self.setup.user_note.as_deref().unwrap_or_default(),
         ];
         let notes: Vec<&str> = notes.into_iter().filter(|note| !note.is_empty()).collect();
-        let notices = notes.join("\n\n");
-        let sent = match (content, notices.as_str()) {
-            (_, "") => content.clone(),
-            (Content::Text(text), notices) => {
-                let sent = format!("{notices}\n\n{text}");
-                row.api_content = Some(sent.clone());
-                sent.into()
-            }
-            (Content::Parts(parts), notices) => {
-                let mut parts = parts.clone();
-                parts.insert(0, Part::from_text(notices));
-                row = message_rows::message_to_row(
-                    &Message::user(parts.clone()),
-                    &MessageDetail::default(),
-                );
-                parts.into()
-            }
-        };
+        let (mut row, sent) = message_rows::user_row(content, &notes.join("\n\n"));
         row.platform_message_id
             .clone_from(&self.setup.platform_message_id);
-        self.agent.store().append(&self.session.id, &row).await?;
+        let stored = self.agent.store().append(&self.session.id, &row).await?;
+        if let Some(rows) = &mut self.history.rows {
+            rows.add([stored]);
+        }
         Ok(sent)
     }
 }

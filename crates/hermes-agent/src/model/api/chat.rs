@@ -153,12 +153,19 @@ fn image_message<'a>(images: Vec<Part>) -> ChatMessage<'a> {
     }
 }
 
-/// The start of the current turn. Reasoning is only sent back within it.
+/// The start of the current turn. Reasoning is only sent back within it. What the user says after a tool's result does
+/// not begin one: providers want the reasoning of the call back with its result.
 pub(crate) fn turn_start(messages: &[Message]) -> usize {
-    messages
-        .iter()
-        .rposition(|message| matches!(message, Message::User { .. }))
-        .unwrap_or_default()
+    let is_user = |message: &Message| matches!(message, Message::User { .. });
+    let mut before = messages;
+    while let Some(last) = before.iter().rposition(is_user) {
+        let others = before[..last].iter().rposition(|message| !is_user(message));
+        match others.map(|at| &before[at]) {
+            Some(Message::Tool(_)) => before = &before[..last],
+            _ => return last,
+        }
+    }
+    0
 }
 
 fn chat_message(message: &Message, is_in_turn: bool) -> ChatMessage<'_> {

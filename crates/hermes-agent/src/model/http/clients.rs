@@ -27,7 +27,7 @@ pub struct HttpClients {
 
 /// Why there is no client for an address.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::model) enum ClientError {
+pub(crate) enum ClientError {
     #[error(transparent)]
     EgressDenied(#[from] EgressDenied),
     #[error(transparent)]
@@ -43,7 +43,7 @@ impl HttpClients {
         }
     }
 
-    pub(in crate::model) fn client_for(&self, address: &Url) -> Result<&Client, ClientError> {
+    pub(crate) fn client_for(&self, address: &Url) -> Result<&Client, ClientError> {
         let policy = self.policy.policy();
         policy.egress().check(address)?;
         let is_public_only = policy.egress().networks() == AllowedNetworks::Public;

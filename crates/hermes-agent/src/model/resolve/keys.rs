@@ -1,6 +1,6 @@
 //! Finds the key of a provider: in the configuration, in a variable, or as a secret under the variable's name.
 
-use hermes_config::{ModelChoice, ReferenceTemplate, Secret, SecretStore};
+use hermes_config::{ModelChoice, ReferenceError, ReferenceTemplate, Secret, SecretStore};
 
 use super::{ResolveContext, ResolveError};
 use crate::model::{ApiKey, providers::table::ProviderRow, resolve::provider::ResolvedProvider};
@@ -46,6 +46,37 @@ impl ResolveContext<'_> {
     fn variable(&self, name: &str) -> Option<&str> {
         let value = self.settings.variables.get(name).map(str::trim);
         value.filter(|value| !value.is_empty())
+    }
+
+    /// The key in a variable, or in the stored secret of that name.
+    pub(crate) async fn find_named_key(
+        &self,
+        name: &str,
+    ) -> Result<Option<Secret<String>>, ReferenceError> {
+        match self.variable(name) {
+            Some(key) => Ok(Some(key.to_owned().into())),
+            None if self.is_stored_secret(name) => {
+                let template = ReferenceTemplate::new(format!("${{keyring:{name}}}"));
+                self.fill_key(name, &template).await
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Fills in a key on a blocking thread, since it may run a command. `setting` is what errors call it.
+    pub(crate) async fn fill_key(
+        &self,
+        setting: &str,
+        template: &ReferenceTemplate,
+    ) -> Result<Option<Secret<String>>, ReferenceError> {
+        let (setting, template) = (setting.to_owned(), template.clone());
+        let (home, variables) = (self.home.clone(), self.settings.variables.clone());
+        let policy = self.references.clone();
+        let filled = tokio::task::spawn_blocking(move || {
+            template.fill(&setting, &home, &variables, &policy)
+        });
+        // Without a result the runtime is shutting down.
+        filled.await.unwrap_or(Ok(None))
     }
 
     /// Whether `hermes secret set` stored a secret of that name. Only the list of names is read.
@@ -110,27 +141,15 @@ impl ResolvedProvider {
         })
     }
 
-    /// Resolves a key on a blocking thread, since it may run a command.
     async fn resolve_template(
         &self,
         context: &ResolveContext<'_>,
         template: &ReferenceTemplate,
     ) -> Result<Option<Secret<String>>, ResolveError> {
-        let (template, home) = (template.clone(), context.home.clone());
-        let (variables, policy) = (
-            context.settings.variables.clone(),
-            context.references.clone(),
-        );
-        let filled = tokio::task::spawn_blocking(move || {
-            template.fill("api_key", &home, &variables, &policy)
-        });
-        match filled.await {
-            Ok(filled) => filled.map_err(|error| ResolveError::Reference {
-                provider: self.name.clone(),
-                error,
-            }),
-            // The runtime is shutting down.
-            Err(_) => Ok(None),
-        }
+        let filled = context.fill_key("api_key", template).await;
+        filled.map_err(|error| ResolveError::Reference {
+            provider: self.name.clone(),
+            error,
+        })
     }
 }

@@ -10,10 +10,7 @@ use hermes_config::{Redactor, ServerName};
 use hermes_store::SessionId;
 use serde_json::{Map, Value};
 
-use super::{
-    ElicitationAnswer, ElicitationUi, ElicitationUnavailable, FieldKind, Form, FormRequest,
-    LinkRequest,
-};
+use super::{ElicitationAnswer, ElicitationUi, ElicitationUnavailable, FormRequest, LinkRequest};
 use crate::approval::{ApprovalKind, ApprovalRequest, Approver};
 
 /// Answers elicitation requests through an approver.
@@ -44,7 +41,6 @@ impl ApprovalElicitationUi {
         &self,
         server: &ServerName,
         subject: &str,
-        link: Option<String>,
         yes: T,
     ) -> ElicitationAnswer<T> {
         let request = ApprovalRequest {
@@ -54,7 +50,6 @@ impl ApprovalElicitationUi {
             reason: format!("the MCP server `{server}` asks"),
             rules: Vec::new(),
             can_allow_always: false,
-            link,
             session: Some(self.session.clone()),
             timeout: Some(self.timeout),
             ..ApprovalRequest::default()
@@ -73,7 +68,7 @@ impl ElicitationUi for ApprovalElicitationUi {
         request: FormRequest,
     ) -> BoxFuture<'_, Result<ElicitationAnswer<Map<String, Value>>, ElicitationUnavailable>> {
         Box::pin(async move {
-            let Some(answers) = default_answers(&request.form) else {
+            let Some(answers) = request.form.default_answers() else {
                 let server = &request.server;
                 tracing::info!(%server, "declined an elicitation form that a yes cannot fill in");
                 return Ok(ElicitationAnswer::Declined);
@@ -84,7 +79,7 @@ impl ElicitationUi for ApprovalElicitationUi {
                 let _ = write!(subject, "\n{name}: {value}");
             }
             Ok(self
-                .request_consent(&request.server, &subject, None, answers)
+                .request_consent(&request.server, &subject, answers)
                 .await)
         })
     }
@@ -95,56 +90,7 @@ impl ElicitationUi for ApprovalElicitationUi {
     ) -> BoxFuture<'_, Result<ElicitationAnswer<()>, ElicitationUnavailable>> {
         Box::pin(async move {
             let subject = format!("{}\n{}", request.message, request.url);
-            let link = Some(request.url);
-            Ok(self
-                .request_consent(&request.server, &subject, link, ())
-                .await)
+            Ok(self.request_consent(&request.server, &subject, ()).await)
         })
-    }
-}
-
-/// The answers if somebody just agrees; `None` if that is not enough.
-fn default_answers(form: &Form) -> Option<Map<String, Value>> {
-    let mut answers = Map::new();
-    for field in &form.fields {
-        let value = match (&field.default, &field.kind) {
-            (Some(default), _) => Some(default.clone()),
-            (None, FieldKind::Boolean) if field.is_required => Some(true.into()),
-            (None, _) => None,
-        };
-        match value {
-            Some(value) => {
-                answers.insert(field.name.clone(), value);
-            }
-            None if field.is_required => return None,
-            None => {}
-        }
-    }
-    Some(answers)
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn agreed_to(properties: &Value, required: &[&str]) -> Option<Value> {
-        let schema = json!({"type": "object", "properties": properties, "required": required});
-        default_answers(&Form::from_schema(&schema).unwrap()).map(Value::Object)
-    }
-
-    #[test]
-    fn a_yes_means_the_defaults_and_no_more() {
-        assert_eq!(agreed_to(&json!({}), &[]), Some(json!({})));
-        let fields = json!({
-            "sure": {"type": "boolean"}, "name": {"type": "string", "default": "x"},
-            "age": {"type": "integer"},
-        });
-        assert_eq!(
-            agreed_to(&fields, &["sure"]),
-            Some(json!({"sure": true, "name": "x"}))
-        );
-        assert_eq!(agreed_to(&fields, &["age"]), None);
     }
 }

@@ -90,6 +90,28 @@ impl Form {
     }
 }
 
+impl Form {
+    /// The answers if somebody just agrees: the defaults, and yes to what must be agreed to. `None` if that is not enough.
+    pub fn default_answers(&self) -> Option<Map<String, Value>> {
+        let mut answers = FormAnswers::new();
+        for field in &self.fields {
+            let value = match (&field.default, &field.kind) {
+                (Some(default), _) => Some(default.clone()),
+                (None, FieldKind::Boolean) if field.is_required => Some(true.into()),
+                (None, _) => None,
+            };
+            match value {
+                Some(value) => {
+                    answers.insert(field.name.clone(), value);
+                }
+                None if field.is_required => return None,
+                None => {}
+            }
+        }
+        Some(answers)
+    }
+}
+
 impl FormField {
     fn from_schema(name: &str, schema: &Value, is_required: bool) -> Result<Self, FormSchemaError> {
         let kind = parse_kind(schema)
@@ -121,6 +143,50 @@ impl FormField {
         match &self.kind {
             FieldKind::One(choices) | FieldKind::Several { choices, .. } => choices,
             _ => &[],
+        }
+    }
+
+    /// A value as a person would type it.
+    pub fn format_value(&self, value: &Value) -> String {
+        let text = match value {
+            Value::Bool(true) => "yes".to_owned(),
+            Value::Bool(false) => "no".to_owned(),
+            Value::String(text) => {
+                let choice = self.choices().iter().find(|choice| choice.value == *text);
+                choice.map_or_else(|| text.clone(), |choice| choice.title.clone())
+            }
+            Value::Array(values) => {
+                let values: Vec<String> = values.iter().map(|one| self.format_value(one)).collect();
+                values.join(", ")
+            }
+            other => other.to_string(),
+        };
+        printable(&text).into_owned()
+    }
+}
+
+impl FieldKind {
+    /// What is expected, in words; `None` if that is any text, or one of the choices.
+    pub fn describe_expected(&self) -> Option<String> {
+        let range = |low: Option<String>, high: Option<String>| match (low, high) {
+            (Some(low), Some(high)) => format!(" from {low} to {high}"),
+            (Some(low), None) => format!(" from {low}"),
+            (None, Some(high)) => format!(" up to {high}"),
+            (None, None) => String::new(),
+        };
+        match self {
+            Self::Text { format, .. } => format.map(|format| format.example().to_owned()),
+            Self::Number { minimum, maximum } => {
+                let text = |limit: &Option<f64>| limit.map(|limit| limit.to_string());
+                Some(format!("a number{}", range(text(minimum), text(maximum))))
+            }
+            Self::Integer { minimum, maximum } => {
+                let text = |limit: &Option<i64>| limit.map(|limit| limit.to_string());
+                let range = range(text(minimum), text(maximum));
+                Some(format!("a whole number{range}"))
+            }
+            Self::Boolean => Some("yes or no".into()),
+            Self::One(_) | Self::Several { .. } => None,
         }
     }
 }

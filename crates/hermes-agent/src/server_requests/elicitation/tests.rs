@@ -307,3 +307,21 @@ fn a_question_goes_to_the_person_of_its_conversation_and_to_nobody_else() {
     drop((again, bob_is_here));
     assert_eq!(find(Some("a")), None);
 }
+
+#[test]
+fn a_yes_means_the_defaults_and_no_more() {
+    let agreed_to = |properties: &Value, required: &[&str]| {
+        let schema = json!({"type": "object", "properties": properties, "required": required});
+        form(&schema).default_answers().map(Value::Object)
+    };
+    assert_eq!(agreed_to(&json!({}), &[]), Some(json!({})));
+    let fields = json!({
+        "sure": {"type": "boolean"}, "name": {"type": "string", "default": "x"},
+        "age": {"type": "integer"},
+    });
+    assert_eq!(
+        agreed_to(&fields, &["sure"]),
+        Some(json!({"sure": true, "name": "x"}))
+    );
+    assert_eq!(agreed_to(&fields, &["age"]), None);
+}

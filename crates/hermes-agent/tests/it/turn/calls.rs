@@ -53,6 +53,24 @@ async fn calls_are_run_and_their_results_go_back_to_the_model() {
 }
 
 #[tokio::test]
+async fn what_the_user_says_during_a_call_follows_its_result_in_the_next_request() {
+    let mut setup = TurnFixture::new(vec![echo(Concurrency::Parallel)]);
+    setup.surface.said_during_calls = vec![Message::user("in blue"), Message::user("please")];
+    let calls = vec![call("c1", "echo", &json!({"text": "red"}))];
+    let model = ScriptedModel::new([Step::Call(calls), Step::Say("blue")]);
+    assert_eq!(setup.run(&model).await, Ok(TurnEnd::Answered));
+    let asked = model.asked();
+    assert_eq!(asked.len(), 2);
+    assert_eq!(asked[0].messages.len(), 2, "nothing was said yet");
+    let told: Vec<String> = asked[1].messages[3..]
+        .iter()
+        .map(|message| message.content().text().into_owned())
+        .collect();
+    assert_eq!(told, ["red", "in blue", "please"]);
+    assert_eq!(setup.messages.last(), Some(&Message::assistant("blue")));
+}
+
+#[tokio::test]
 async fn unreadable_arguments_and_unknown_names_are_told_to_the_model() {
     let mut setup = TurnFixture::new(vec![echo(Concurrency::Parallel)]);
     let calls = vec![

@@ -1,7 +1,7 @@
 use hermes_config::{Settings, Variables};
 
 use super::*;
-use crate::platform::{ButtonPress, QuotedMessage, Sender};
+use crate::platform::{ButtonPress, CommandCall, QuotedMessage, Sender};
 
 fn rules(platform: Platform, yaml: &str) -> MentionRules {
     let settings = Settings::parse(yaml, Variables::default()).unwrap();
@@ -112,6 +112,29 @@ fn a_button_and_a_command_of_this_bot_are_meant_for_it() {
     };
     let command = rules.judge(&saying(group(), "/status"), context);
     assert_eq!(command, Addressed(AddressedBy::Command));
+}
+
+#[test]
+fn a_button_or_a_slash_command_does_nothing_where_the_bot_does_not_answer() {
+    let rules = rules(
+        Discord,
+        "discord: {allowed_channels: ['7', '8'], chats: {'8': {enabled: false}}}",
+    );
+    let used_in = |chat| {
+        let mut event = saying(chat, "");
+        event.kind = InboundKind::Command(CommandCall {
+            name: "background".into(),
+            arguments: "work".into(),
+            token: String::new(),
+        });
+        judge(&rules, &event)
+    };
+    let channel = |id: &str| ChatAddress::new(id, ChatKind::Group);
+    assert_eq!(used_in(channel("7")), Addressed(AddressedBy::Command));
+    assert_eq!(used_in(channel("8")), Ignored);
+    assert_eq!(used_in(channel("9")), Ignored);
+    let direct = ChatAddress::new("9", ChatKind::Dm);
+    assert_eq!(used_in(direct), Addressed(AddressedBy::Command));
 }
 
 #[test]

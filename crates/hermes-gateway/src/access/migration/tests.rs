@@ -44,6 +44,45 @@ fn a_chat_is_renamed_wherever_the_settings_name_it() {
 }
 
 #[test]
+fn rules_of_a_chat_and_of_its_topics_follow_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let home = Home::at(directory.path());
+    let config = "telegram:
+  chats:
+    # the team
+    '-5': {require_mention: false}
+    '-5:17':
+      enabled: false
+    '-55': {enabled: false}
+  accounts:
+    work:
+      chats: {'-5': {enabled: false}}
+";
+    std::fs::write(home.config_file(), config).unwrap();
+    let mut changed = rename_chat(&home, Platform::Telegram, "-5", "-1005").unwrap();
+    changed.sort();
+    assert_eq!(
+        changed,
+        [
+            "telegram.accounts.work.chats.-1005",
+            "telegram.chats.-1005",
+            "telegram.chats.-1005:17",
+        ]
+    );
+    let settings = hermes_config::Settings::load(&home).unwrap();
+    assert_eq!(
+        settings.document["telegram"]["chats"],
+        serde_json::json!({
+            "-1005": {"require_mention": false},
+            "-1005:17": {"enabled": false},
+            "-55": {"enabled": false},
+        })
+    );
+    let again = rename_chat(&home, Platform::Telegram, "-5", "-1005").unwrap();
+    assert_eq!(again, [] as [String; 0]);
+}
+
+#[test]
 fn a_home_without_files_stays_without_them() {
     let directory = tempfile::tempdir().unwrap();
     let home = Home::at(directory.path());

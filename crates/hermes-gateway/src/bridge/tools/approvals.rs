@@ -22,6 +22,8 @@ use crate::bridge::{
     envelope::{JsonDocument, ToolRefusal},
 };
 
+/// Recorded as answerer.
+const ANSWERED_BY: &str = "mcp";
 /// How long to wait for the waiting process.
 const ACKNOWLEDGE_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -78,6 +80,9 @@ pub(super) async fn permissions_respond(
         RespondOutcome::NotPermanent => Err(ToolRefusal::new(
             "allow-always is not available for this approval",
         )),
+        RespondOutcome::NeedsAnswers => Err(ToolRefusal::new(format!(
+            "Approval {id} is a form, which can be filled in in its chat only. It can be denied here"
+        ))),
         RespondOutcome::NotAcknowledged => {
             Err(ToolRefusal::new(format!("Approval not acknowledged: {id}")))
         }
@@ -92,6 +97,7 @@ enum RespondOutcome {
     NotFound,
     AlreadyResolved,
     NotPermanent,
+    NeedsAnswers,
     NotAcknowledged,
     Refused,
 }
@@ -117,16 +123,13 @@ async fn answer_and_wait(
     if answer == ApprovalAnswer::Always && !approval.allow_permanent {
         return Ok(RespondOutcome::NotPermanent);
     }
-    let given = SubmittedDecision {
-        answer,
-        by: "mcp".to_owned(),
-        reason: None,
-    };
+    let given = SubmittedDecision::new(answer, ANSWERED_BY);
     let owner = u32::try_from(approval.owner_pid).unwrap_or_default();
     match send_decision(home, owner, id, &given).await {
         Ok(Some(SubmitOutcome::Accepted)) => {}
         Ok(Some(SubmitOutcome::NotWaiting)) => return Ok(RespondOutcome::AlreadyResolved),
         Ok(Some(SubmitOutcome::NotPermanent)) => return Ok(RespondOutcome::NotPermanent),
+        Ok(Some(SubmitOutcome::NeedsAnswers)) => return Ok(RespondOutcome::NeedsAnswers),
         Ok(Some(SubmitOutcome::Refused)) => return Ok(RespondOutcome::Refused),
         // The owner may have got another answer and gone.
         Ok(None) => return read_end(runtime, id).await,

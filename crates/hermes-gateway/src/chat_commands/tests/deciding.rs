@@ -38,6 +38,19 @@ async fn what_cannot_be_allowed_always_is_allowed_for_the_session() {
 }
 
 #[tokio::test]
+async fn a_form_is_denied_but_not_approved_by_a_command() {
+    let gateway = FakeGateway::with_waiting(&["form", "a"]);
+    assert_eq!(say(&gateway, "/approve").await.text, "Allowed once: `a`");
+    let text = say(&gateway, "/approve all").await.text;
+    assert!(text.contains("waits for its answers"), "{text}");
+    assert_eq!(say(&gateway, "/deny").await.text, "Denied: `form`");
+    assert_eq!(
+        gateway.done(),
+        ["ap_1 Once", "ap_0 Denied { reason: None }"]
+    );
+}
+
+#[tokio::test]
 async fn a_refusal_has_a_reason_of_at_most_280_characters() {
     let gateway = FakeGateway::with_waiting(&["a", "b", "c"]);
     assert_eq!(say(&gateway, "/deny").await.text, "Denied: `a`");

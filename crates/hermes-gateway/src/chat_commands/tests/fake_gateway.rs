@@ -76,6 +76,7 @@ impl FakeGateway {
                 id: format!("ap_{index}"),
                 subject: (*subject).to_owned(),
                 can_allow_always: !subject.starts_with("secret"),
+                needs_answers: subject.starts_with("form"),
             });
         Self {
             waiting: Mutex::new(waiting.collect()),

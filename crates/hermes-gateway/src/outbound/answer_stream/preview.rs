@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use hermes_config::Platform;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -20,10 +21,11 @@ use crate::{
         budget::ChatBudget,
         outbound_chat,
         reply_plan::{message_limit, visible_text},
-        stored_chunk::address_to_json,
+        stored_chunk::{address_to_json, message_nonce},
     },
     platform::{
-        ClientLimits, LivePreview, OutboundMessage, PostError, SharedClient, TaskState, TextFormat,
+        Button, ClientLimits, LivePreview, OutboundMessage, PostError, SharedClient, TaskState,
+        TextFormat,
     },
     send::split_text,
 };
@@ -45,6 +47,8 @@ pub(super) struct PreviewTask {
     way: PreviewWay,
     format: TextFormat,
     failures: u32,
+    /// The message of the platform's own preview that is remembered beyond a crash.
+    recorded_native: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +80,7 @@ impl PreviewTask {
             way: PreviewWay::Undecided,
             format: TextFormat::Markdown,
             failures: 0,
+            recorded_native: None,
         }
     }
 
@@ -98,10 +103,8 @@ impl PreviewTask {
             }
         }
         self.stop.cancelled().await;
-        if !self.is_finishing.load(Ordering::Acquire)
-            && let Some(mut native) = self.preview.native.take()
-        {
-            let _ = tokio::time::timeout(REQUEST_TIMEOUT, native.discard()).await;
+        if !self.is_finishing.load(Ordering::Acquire) {
+            self.discard_native().await;
         }
         self.preview
     }
@@ -114,6 +117,7 @@ impl PreviewTask {
                 let shown = |message_id| ShownPart {
                     message_id,
                     text: String::new(),
+                    has_stop: false,
                 };
                 self.preview.shown = messages.into_iter().map(shown).collect();
                 self.way = PreviewWay::Edits;
@@ -213,6 +217,16 @@ impl PreviewTask {
     async fn discard_native(&mut self) {
         if let Some(mut native) = self.preview.native.take() {
             let _ = tokio::time::timeout(REQUEST_TIMEOUT, native.discard()).await;
+            if self.recorded_native.take().is_some()
+                && self.preview.shown.is_empty()
+                && let Err(error) = self
+                    .outbox
+                    .runtime
+                    .forget_preview(&self.request.dedupe_key)
+                    .await
+            {
+                tracing::warn!(%error, "preview record could not be deleted");
+            }
         }
     }
 
@@ -260,6 +274,7 @@ impl PreviewTask {
         text: &str,
         steps: &[AnswerStep],
     ) -> Result<(), PostError> {
+        self.record_native().await;
         for step in steps {
             if let Some(native) = &mut self.preview.native {
                 with_timeout(native.update_task(&step.id, &step.title, step.state)).await?;
@@ -284,6 +299,7 @@ impl PreviewTask {
                 self.way = PreviewWay::Edits;
                 return Ok(());
             }
+            self.record_native().await;
         }
         match (
             parts.get(self.preview.shown.len()),
@@ -300,19 +316,29 @@ impl PreviewTask {
         limits: &ClientLimits,
         text: &str,
     ) -> Result<(), PostError> {
-        for (index, part) in split_parts(text, limits).into_iter().enumerate() {
+        let parts = split_parts(text, limits);
+        let last = parts.len().saturating_sub(1);
+        for (index, part) in parts.into_iter().enumerate() {
             let mut message = self.message(&part);
+            let has_stop = index == last && has_stop_button(self.request.account.platform);
+            if has_stop {
+                message.buttons = vec![vec![Button::stop()]];
+            }
             match self.preview.shown.get_mut(index) {
-                Some(shown) if shown.text == part => {}
+                Some(shown) if shown.text == part && shown.has_stop == has_stop => {}
                 Some(shown) => {
                     message.reply_to = None;
                     let edit = client.edit(&self.request.chat, &shown.message_id, &message);
                     with_timeout(edit).await?;
                     shown.text = part;
+                    shown.has_stop = has_stop;
                 }
                 None => {
                     let posted = with_timeout(client.post(&self.request.chat, &message)).await?;
                     self.record_shown(posted.message_id, part).await;
+                    if let Some(shown) = self.preview.shown.last_mut() {
+                        shown.has_stop = has_stop;
+                    }
                 }
             }
         }
@@ -325,12 +351,40 @@ impl PreviewTask {
             text: text.to_owned(),
             format: self.format,
             reply_to: self.request.reply_to.clone().filter(|_| is_first),
+            // The answer has the same: a preview that no process remembers becomes the answer all the same.
+            nonce: Some(message_nonce(
+                &self.request.dedupe_key,
+                self.preview.shown.len() + 1,
+            )),
             ..OutboundMessage::default()
         }
     }
 
     /// Remembers a message beyond a crash, so that the answer takes its place then, too.
     async fn record_shown(&mut self, message_id: String, text: String) {
+        if self.recorded_native.as_ref() != Some(&message_id) {
+            self.record_message(&message_id).await;
+        }
+        self.preview.shown.push(ShownPart {
+            message_id,
+            text,
+            has_stop: false,
+        });
+    }
+
+    /// The same for the platform's own preview, if that is a message.
+    async fn record_native(&mut self) {
+        let native = self.preview.native.as_ref();
+        let message_id = native.and_then(|native| native.message_id());
+        if let Some(message_id) = message_id.map(str::to_owned)
+            && self.recorded_native.as_ref() != Some(&message_id)
+        {
+            self.record_message(&message_id).await;
+            self.recorded_native = Some(message_id);
+        }
+    }
+
+    async fn record_message(&self, message_id: &str) {
         let request = &self.request;
         let recorded = self
             .outbox
@@ -340,18 +394,22 @@ impl PreviewTask {
                 &address_to_json(&request.chat),
                 &request.dedupe_key,
                 self.preview.shown.len() + 1,
-                &message_id,
+                message_id,
             )
             .await;
         if let Err(error) = recorded {
             tracing::warn!(%error, "preview could not be recorded");
         }
-        self.preview.shown.push(ShownPart { message_id, text });
     }
 }
 
 /// The answer is complete, or nobody wants it any more.
 struct EndOfPreview;
+
+/// Where a growing answer gets a button that stops it. The others have a sign of their own for that, or `/stop`.
+fn has_stop_button(platform: Platform) -> bool {
+    platform == Platform::Discord
+}
 
 fn split_parts(text: &str, limits: &ClientLimits) -> Vec<String> {
     match text {

@@ -35,6 +35,14 @@ fn texts(text: &str, message: usize) -> Vec<String> {
 }
 
 #[test]
+fn control_characters_are_no_part_of_a_message() {
+    let text = "a\u{0}b\u{1b}[31m\tc\r\nd\u{85}\u{200d}é";
+    assert_eq!(remove_controls(text), "ab[31m\tc\nd\u{200d}é");
+    assert_eq!(visible_text("x\u{7}y"), "xy");
+    assert!(matches!(remove_controls("plain\n"), Cow::Borrowed(_)));
+}
+
+#[test]
 fn only_a_reply_that_is_nothing_else_is_silence() {
     for text in ["[SILENT]", " NO_REPLY\n"] {
         assert!(is_silence(text), "{text:?}");

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use super::rest::DiscordFailure;
-use crate::platform::{FatalError, IntakeError};
+use crate::platform::{Account, FatalError, IntakeError};
 
-const BAD_TOKEN: &str = "Discord does not accept the token: set DISCORD_BOT_TOKEN to the one of https://discord.com/developers/applications, your application, Bot, Reset Token";
 const MISSING_INTENT: &str = "the `Message Content Intent` is not turned on: https://discord.com/developers/applications, your application, Bot, Privileged Gateway Intents";
 
 /// How a connection ended.
@@ -45,10 +44,18 @@ impl ConnectionEnd {
         })
     }
 
+    fn bad_token(account: &Account) -> Self {
+        let variable = account.variable("BOT_TOKEN");
+        let message = format!(
+            "Discord does not accept the token: set {variable} to the one of https://discord.com/developers/applications, your application, Bot, Reset Token"
+        );
+        Self::fatal("bad_token", &message)
+    }
+
     /// What the failure of a request before the connection means.
-    pub(super) fn from_request(failure: &DiscordFailure) -> Self {
+    pub(super) fn from_request(failure: &DiscordFailure, account: &Account) -> Self {
         match failure {
-            DiscordFailure::BadToken => Self::fatal("bad_token", BAD_TOKEN),
+            DiscordFailure::BadToken => Self::bad_token(account),
             _ => Self::Lost {
                 code: "unreachable",
                 reason: failure.to_string(),
@@ -57,9 +64,9 @@ impl ConnectionEnd {
     }
 
     /// What a close code means.
-    pub(super) fn from_close(code: u16, reason: &str) -> Self {
+    pub(super) fn from_close(code: u16, reason: &str, account: &Account) -> Self {
         match code {
-            4004 => Self::fatal("bad_token", BAD_TOKEN),
+            4004 => Self::bad_token(account),
             4014 => Self::fatal("missing_intent", MISSING_INTENT),
             4013 => Self::fatal("invalid_intent", "Discord does not know one of the intents"),
             4010 | 4011 => Self::fatal(

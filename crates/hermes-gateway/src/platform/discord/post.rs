@@ -106,10 +106,17 @@ impl DiscordClient {
         }
         let path = format!("/channels/{channel}/messages");
         match self.send_content(&path, &content, &message.files).await {
-            Ok(posted) => Ok(Posted {
-                message_id: text_of(&posted["id"]),
-                warning: None,
-            }),
+            Ok(posted) => {
+                let message_id = text_of(&posted["id"]);
+                if message.nonce.is_some() && is_other(&posted, message) {
+                    // Discord knew the nonce, from when less of the answer was there.
+                    self.edit_message(chat, &message_id, message).await?;
+                }
+                Ok(Posted {
+                    message_id,
+                    warning: None,
+                })
+            }
             // Targets of configurations do not say that a channel is a forum.
             Err(SendContentError::Discord(failure)) if failure.has_code(CANNOT_SEND_IN_FORUM) => {
                 self.post_to_forum(channel, message, &content).await
@@ -232,6 +239,17 @@ impl DiscordClient {
             parent_id: Some(chat.id.clone()),
         }))
     }
+}
+
+/// Whether a message has another text, which Discord trims, or buttons that this one has not.
+fn is_other(posted: &Value, message: &OutboundMessage) -> bool {
+    let has_buttons = |rows: &Value| rows.as_array().is_some_and(|rows| !rows.is_empty());
+    posted["content"].as_str().is_some_and(|content| {
+        let same_text = content
+            .split_whitespace()
+            .eq(message.text.split_whitespace());
+        !same_text || has_buttons(&posted["components"]) && message.buttons.is_empty()
+    })
 }
 
 fn text_of(value: &Value) -> String {

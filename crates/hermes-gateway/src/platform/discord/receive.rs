@@ -25,6 +25,7 @@ use crate::{
     platform::{
         FatalError, PlatformHealth, UpdateIntake,
         backoff::{ReconnectBackoff, random_number},
+        wire_json::parse_wire_json,
     },
     send::root_cause,
 };
@@ -50,7 +51,7 @@ struct GatewayReceiver<'r> {
 struct OpenShard {
     shard: Shard<ImmediateQueue>,
     /// It ends with the connection.
-    _relay: Option<SocketRelay>,
+    relay: Option<SocketRelay>,
 }
 
 /// Receives until `stop` is cancelled.
@@ -92,6 +93,8 @@ pub(super) async fn receive(
             }
             ConnectionEnd::SessionOver { reason } => {
                 tracing::info!(platform = %client.account, reason, "Discord session is over; another one begins");
+                // The next session does not bring what was said until it began: that is fetched after a loss.
+                health.record_lost("session_over", reason);
                 let jitter = u32::try_from(random_number() % 1000).unwrap_or_default();
                 timing.invalid_session_pause * (1000 + jitter) / 1000
             }
@@ -126,7 +129,12 @@ impl GatewayReceiver<'_> {
         };
         match opened {
             Ok(mut opened) => {
-                let end = self.follow(&mut opened.shard).await;
+                let mut end = self.follow(&mut opened.shard).await;
+                if let ConnectionEnd::Lost { reason, .. } = &mut end
+                    && let Some(failure) = opened.relay.as_ref().and_then(SocketRelay::take_failure)
+                {
+                    *reason = failure;
+                }
                 if let ConnectionEnd::Stopped = end {
                     self.say_goodbye(&mut opened.shard).await;
                 }
@@ -150,7 +158,7 @@ impl GatewayReceiver<'_> {
         self.cursor = DiscordCursor::from_value(self.intake.cursor().await?);
         let client = self.client;
         let asked = client.learn_identity(self.health).await;
-        asked.map_err(|failure| ConnectionEnd::from_request(&failure))?;
+        asked.map_err(|failure| ConnectionEnd::from_request(&failure, &client.account))?;
         // An address that is not usable would end the process.
         let is_usable =
             |session: &ResumableSession| client.check_socket_address(&session.resume_url).is_ok();
@@ -183,14 +191,15 @@ impl GatewayReceiver<'_> {
         }
         Ok(OpenShard {
             shard: Shard::with_config(ShardId::ONE, config.build()),
-            _relay: relay,
+            relay,
         })
     }
 
     /// Asks for the address of the gateway. If a session has to be begun, it is counted.
     async fn ask_address(&mut self) -> Result<String, ConnectionEnd> {
         let answer = self.client.rest.get("/gateway/bot").await;
-        let answer = answer.map_err(|failure| ConnectionEnd::from_request(&failure))?;
+        let answer = answer
+            .map_err(|failure| ConnectionEnd::from_request(&failure, &self.client.account))?;
         let url = answer["url"].as_str().unwrap_or_default();
         let url = url.trim_end_matches('/').to_owned();
         if let Err(reason) = self.client.check_socket_address(&url) {
@@ -294,7 +303,7 @@ impl GatewayReceiver<'_> {
                     let (code, reason) = frame.map_or((1005, String::new()), |frame| {
                         (frame.code, frame.reason.into_owned())
                     });
-                    return match ConnectionEnd::from_close(code, &reason) {
+                    return match ConnectionEnd::from_close(code, &reason, &self.client.account) {
                         ConnectionEnd::SessionOver { reason } => self.forget_session(reason).await,
                         end => end,
                     };
@@ -329,7 +338,7 @@ impl GatewayReceiver<'_> {
 
     /// Reads a payload. Returns how the connection ends, if it does.
     async fn read_payload(&mut self, text: &str) -> Option<ConnectionEnd> {
-        let mut payload: Value = serde_json::from_str(text).ok()?;
+        let mut payload = parse_wire_json(text.as_bytes()).ok()?;
         match payload["op"].as_u64()? {
             0 => {
                 let sequence = payload["s"].as_u64()?;
@@ -430,6 +439,6 @@ impl GatewayReceiver<'_> {
 
 /// Whether a payload is the first of a connection.
 fn is_hello(text: &str) -> bool {
-    let payload: Option<Value> = serde_json::from_str(text).ok();
+    let payload = parse_wire_json(text.as_bytes()).ok();
     payload.is_some_and(|payload| payload["op"] == 10)
 }

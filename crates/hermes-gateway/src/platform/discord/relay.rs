@@ -3,8 +3,9 @@
 //! Twilight connects to a port of this machine. The handshake is repeated by the HTTP client, with its proxy and its
 //! certificates; what follows is passed on as it is.
 
-use std::{io, net::Ipv4Addr, time::Duration};
+use std::{io, net::Ipv4Addr, sync::Arc, time::Duration};
 
+use hermes_config::sync::Mutex;
 use reqwest::{
     Client, Upgraded,
     header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE},
@@ -22,6 +23,8 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(30);
 /// A port that leads to the gateway until it is dropped.
 pub(super) struct SocketRelay {
     port: u16,
+    /// Why the gateway could not be reached last.
+    failure: Arc<Mutex<Option<String>>>,
     /// Ends with the relay.
     _task: JoinSet<()>,
 }
@@ -36,16 +39,29 @@ impl SocketRelay {
             Some((_, rest)) => format!("http://{rest}"),
             None => target.to_owned(),
         };
+        let failure = Arc::default();
+        let told: Arc<Mutex<Option<String>>> = Arc::clone(&failure);
         let mut task = JoinSet::new();
         task.spawn(async move {
             // One at a time: a second connection begins when the first is over.
-            while let Ok((stream, _)) = listener.accept().await {
-                if let Err(error) = relay(&client, &target, stream).await {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                // It is open until the reason is known: whoever sees its end asks for that.
+                if let Err(error) = relay(&client, &target, &mut stream).await {
                     tracing::info!(%error, "Discord gateway cannot be reached through the proxy");
+                    *told.lock() = Some(error.to_string());
                 }
             }
         });
-        Ok(Self { port, _task: task })
+        Ok(Self {
+            port,
+            failure,
+            _task: task,
+        })
+    }
+
+    /// Why the gateway could not be reached: twilight sees a connection that ends, no more.
+    pub(super) fn take_failure(&self) -> Option<String> {
+        self.failure.lock().take()
     }
 
     pub(super) fn address(&self) -> String {
@@ -53,11 +69,12 @@ impl SocketRelay {
     }
 }
 
-async fn relay(client: &Client, target: &str, mut stream: TcpStream) -> io::Result<()> {
-    let opening = open_upstream(client, target, &mut stream);
+async fn relay(client: &Client, target: &str, stream: &mut TcpStream) -> io::Result<()> {
+    let opening = open_upstream(client, target, stream);
     let opened = tokio::time::timeout(HANDSHAKE_TIMEOUT, opening).await;
     let mut upstream = opened.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-    tokio::io::copy_bidirectional(&mut stream, &mut upstream).await?;
+    // How an open connection ends is seen at its near end.
+    let _ = tokio::io::copy_bidirectional(stream, &mut upstream).await;
     Ok(())
 }
 
@@ -84,7 +101,7 @@ async fn open_upstream(
         .header(SEC_WEBSOCKET_KEY, key)
         .send()
         .await
-        .map_err(|error| io::Error::other(crate::send::root_cause(&error)))?;
+        .map_err(|error| io::Error::other(crate::send::root_cause(&error.without_url())))?;
     let status = response.status().as_u16();
     let accept = response.headers().get(SEC_WEBSOCKET_ACCEPT);
     let accept = accept

@@ -13,7 +13,7 @@ use url::Url;
 
 use super::rate_limits::{RateLimits, RestRoute, parse_seconds};
 use crate::{
-    platform::PostError,
+    platform::{PostError, clock::PlatformClock, wire_json::parse_wire_json},
     send::{SendError, build_client, check_url, root_cause},
 };
 
@@ -31,6 +31,7 @@ pub(super) struct DiscordRest {
     authorization: HeaderValue,
     limits: RateLimits,
     timeout: Duration,
+    pub(super) clock: PlatformClock,
 }
 
 /// Why a request failed.
@@ -79,6 +80,7 @@ impl DiscordRest {
             authorization,
             limits: RateLimits::default(),
             timeout,
+            clock: PlatformClock::default(),
         })
     }
 
@@ -123,9 +125,10 @@ impl DiscordRest {
         let response = response.map_err(|error| DiscordFailure::from_request(&error))?;
         let status = response.status().as_u16();
         let headers = response.headers().clone();
+        self.clock.learn(&headers);
         self.limits.read_headers(&route, &headers);
         let bytes = read_body(response).await?;
-        let reply: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let reply: Value = parse_wire_json(&bytes).unwrap_or_default();
         match status {
             200..300 => Ok(reply),
             429 => {

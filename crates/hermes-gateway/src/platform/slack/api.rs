@@ -11,7 +11,7 @@ use serde_json::Value;
 use url::Url;
 
 use crate::{
-    platform::PostError,
+    platform::{PostError, clock::PlatformClock, wire_json::parse_wire_json},
     send::{SendError, build_client, check_url, root_cause},
 };
 
@@ -26,6 +26,7 @@ pub(super) struct SlackApi {
     allow_http: bool,
     token: Secret<String>,
     timeout: Duration,
+    pub(super) clock: PlatformClock,
     /// Methods that this Slack does not know, or this app may not use.
     unsupported: Mutex<BTreeSet<&'static str>>,
 }
@@ -66,6 +67,7 @@ impl SlackApi {
             allow_http: settings.allow_http,
             token,
             timeout,
+            clock: PlatformClock::default(),
             unsupported: Mutex::default(),
         })
     }
@@ -147,8 +149,9 @@ impl SlackApi {
         };
         let response = request.send().await.map_err(SlackFailure::from_request)?;
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        self.clock.learn(&headers);
         let bytes = read_body(response).await?;
-        let reply: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let reply = parse_wire_json(&bytes).unwrap_or_default();
         let error = reply["error"].as_str().unwrap_or_default();
         if status == 429 || error == "ratelimited" {
             return Err(SlackFailure::RateLimited {

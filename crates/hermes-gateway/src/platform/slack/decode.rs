@@ -9,7 +9,7 @@ use super::{
 };
 use crate::platform::{
     Attachment, AttachmentKind, ButtonPress, ChatAddress, ChatKind, CommandCall, InboundEvent,
-    InboundKind, InboundMessage, Sender,
+    InboundKind, InboundMessage, QuotedMessage, Sender,
 };
 
 /// The command under which all others can be called: some names are Slack's own.
@@ -76,27 +76,24 @@ impl SlackCore {
         chat.name = owned(&update["names"]["channel"]);
         let find_name = |id: &str| self.names.known(id);
         let raw = event["text"].as_str().unwrap_or_default();
-        let mut received = read_text(raw, &own.user, &find_name);
-        let mut forwarded_from = None;
-        for shared in list(&event["attachments"])
-            .iter()
-            .filter(|item| is_forwarded(item))
-        {
-            let text = read_text(shared["text"].as_str().unwrap_or_default(), "", &find_name);
-            if !received.text.is_empty() {
-                received.text.push('\n');
-            }
-            received.text.push_str(&text.text);
-            forwarded_from = owned(&shared["author_name"]).or(forwarded_from);
-        }
-        let message = InboundMessage {
+        let received = read_text(raw, &own.user, &find_name);
+        let shared = read_shared(&event["attachments"], &find_name);
+        let mut message = InboundMessage {
             id: ts.to_owned(),
             text: received.text,
             attachments: list(&event["files"]).iter().filter_map(read_file).collect(),
             mentions_bot: received.mentions_bot || event["type"] == "app_mention",
-            forwarded_from,
             ..InboundMessage::default()
         };
+        match shared {
+            // What is said about it is the sender's own word.
+            Some(shared) if !message.text.trim().is_empty() => message.quoted = Some(shared),
+            Some(shared) => {
+                message.text = shared.text;
+                message.forwarded_from = shared.author.or_else(|| Some("somebody".to_owned()));
+            }
+            None => {}
+        }
         Some(InboundEvent {
             chat,
             sender: sender_of(event, update),
@@ -155,6 +152,25 @@ fn sender_of(event: &Value, update: &Value) -> Option<Sender> {
         is_bot,
         ..person(&id)
     })
+}
+
+/// The messages that were shared, as one.
+fn read_shared(
+    attachments: &Value,
+    find_name: &dyn Fn(&str) -> Option<String>,
+) -> Option<QuotedMessage> {
+    let mut joined: Option<QuotedMessage> = None;
+    let all = list(attachments).iter();
+    for shared in all.filter(|item| is_forwarded(item)) {
+        let joined = joined.get_or_insert_default();
+        let text = read_text(shared["text"].as_str().unwrap_or_default(), "", find_name);
+        if !joined.text.is_empty() {
+            joined.text.push('\n');
+        }
+        joined.text.push_str(&text.text);
+        joined.author = owned(&shared["author_name"]).or(joined.author.take());
+    }
+    joined
 }
 
 /// Whether an attachment is a message that was shared, and not the preview of a link.

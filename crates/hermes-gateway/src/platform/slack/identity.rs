@@ -113,14 +113,14 @@ impl SlackCore {
             code: "bad_token",
             message: format!(
                 "Slack does not accept {} ({failure}): copy the Bot User OAuth Token (xoxb-…) from OAuth & Permissions",
-                self.variable("BOT_TOKEN")
+                self.account.variable("BOT_TOKEN")
             ),
         })
     }
 
     /// What cannot be mended by trying again, about the app's token.
     pub(super) fn fatal_of_app_token(&self, failure: &SlackFailure) -> Option<FatalError> {
-        let variable = self.variable("APP_TOKEN");
+        let variable = self.account.variable("APP_TOKEN");
         let (code, message) = if failure.is("missing_scope") {
             let message = format!(
                 "{variable} lacks the scope `connections:write`: generate another App-Level Token with it under Basic Information"
@@ -140,15 +140,5 @@ impl SlackCore {
             return None;
         };
         Some(FatalError { code, message })
-    }
-
-    /// A variable of this account: `SLACK_APP_TOKEN`, `SLACK_APP_TOKEN_WORK`.
-    pub(super) fn variable(&self, what: &str) -> String {
-        let name = self.account.platform.variable(what);
-        if self.account.name.is_empty() {
-            name
-        } else {
-            format!("{name}_{}", self.account.name.to_ascii_uppercase())
-        }
     }
 }

@@ -60,11 +60,6 @@ const MAX_COMMANDS: usize = 50;
 
 /// The manifest of an app with this name and these commands.
 pub fn slack_manifest(app_name: &str, commands: &[CommandSpec]) -> Value {
-    let mut scopes: Vec<&str> = SLACK_SCOPES.to_vec();
-    // For agents: status, streams with task cards, and the button that stops an answer.
-    scopes.push("assistant:write");
-    scopes.sort_unstable();
-    scopes.dedup();
     let description = "An agent that works for you in direct messages, channels and threads.";
     json!({
         "_metadata": {"major_version": 2, "minor_version": 1},
@@ -78,7 +73,7 @@ pub fn slack_manifest(app_name: &str, commands: &[CommandSpec]) -> Value {
             "bot_user": {"display_name": app_name, "always_online": true},
             "slash_commands": slash_commands(commands),
         },
-        "oauth_config": {"scopes": {"bot": scopes}},
+        "oauth_config": {"scopes": {"bot": SLACK_SCOPES}},
         "settings": {
             "event_subscriptions": {"bot_events": SLACK_EVENTS},
             "interactivity": {"is_enabled": true},

@@ -80,8 +80,20 @@ impl SlackCore {
             // Else the buttons would stay.
             body["blocks"] = json!([]);
         }
-        self.api.call("chat.update", &body).await?;
-        Ok(())
+        match self.api.call("chat.update", &body).await {
+            Err(failure) if failure.is("streaming_state_conflict") => {
+                // A stream that a gateway left behind when it died.
+                self.stop_stream(&body["channel"], message_id).await?;
+                self.api.call("chat.update", &body).await?;
+                Ok(())
+            }
+            edited => edited.map(drop).map_err(Into::into),
+        }
+    }
+
+    async fn stop_stream(&self, channel: &Value, ts: &str) -> Result<(), SlackFailure> {
+        let body = json!({"channel": channel, "ts": ts});
+        self.api.call("chat.stopStream", &body).await.map(drop)
     }
 
     pub(super) async fn delete_message(

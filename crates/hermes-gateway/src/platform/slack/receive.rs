@@ -82,7 +82,7 @@ impl SlackCore {
                 code: "missing_app_token",
                 message: format!(
                     "{} (xapp-…) is not set: messages can be sent, none are received",
-                    self.variable("APP_TOKEN")
+                    self.account.variable("APP_TOKEN")
                 ),
             };
             health.record_fatal(&error);

@@ -13,6 +13,7 @@ use super::{
     socket::SlackSocket,
     updates::{SlackEnvelopeUse, classify_envelope},
 };
+use crate::platform::wire_json::parse_wire_json;
 
 /// A socket that is given up is waited for so long.
 pub(super) const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
@@ -129,7 +130,7 @@ impl<'r, 'a> SlackSocketSession<'r, 'a> {
             // Pings are answered by the socket itself.
             return None;
         };
-        let envelope: Value = match serde_json::from_str(text) {
+        let envelope = match parse_wire_json(text.as_bytes()) {
             Ok(envelope) => envelope,
             Err(error) => {
                 tracing::warn!(%error, "Slack sent a message that is not JSON");

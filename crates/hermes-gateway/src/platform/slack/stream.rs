@@ -200,6 +200,10 @@ fn text_chunks(text: &str) -> Vec<Value> {
 }
 
 impl LivePreview for SlackStream {
+    fn message_id(&self) -> Option<&str> {
+        Some(&self.ts)
+    }
+
     fn update<'a>(&'a mut self, text: &'a str) -> BoxFuture<'a, Result<(), PostError>> {
         Box::pin(async move {
             self.take_text(text);

@@ -12,7 +12,7 @@ use reqwest::{
 use serde_json::{Map, Value};
 use tokio_util::codec::{BytesCodec, FramedRead};
 
-use super::super::{OutboundFile, PostError};
+use super::super::{OutboundFile, PostError, clock::PlatformClock, wire_json::parse_wire_json};
 use crate::send::{SendError, build_client, encode_file_name, root_cause};
 
 /// How long a reply may take.
@@ -32,6 +32,7 @@ pub(super) struct BotApi {
     file_base: String,
     token: Secret<String>,
     redactor: Redactor,
+    pub(super) clock: PlatformClock,
 }
 
 /// Why a call did not succeed. The texts contain no token.
@@ -75,6 +76,7 @@ impl BotApi {
             file_base,
             redactor: Redactor::new([token.clone()]),
             token,
+            clock: PlatformClock::default(),
         })
     }
 
@@ -166,6 +168,7 @@ impl BotApi {
     async fn send(&self, request: RequestBuilder, timeout: Duration) -> Result<Value, BotApiError> {
         let read = async {
             let mut response = request.timeout(timeout).send().await?;
+            self.clock.learn(response.headers());
             let status = response.status().as_u16();
             let mut bytes = Vec::new();
             while let Some(chunk) = response.chunk().await? {
@@ -182,7 +185,7 @@ impl BotApi {
     }
 
     fn read_reply(&self, status: u16, bytes: &[u8]) -> Result<Value, BotApiError> {
-        let mut body: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        let mut body: Value = parse_wire_json(bytes).unwrap_or_default();
         if body["ok"] == true {
             return Ok(body["result"].take());
         }

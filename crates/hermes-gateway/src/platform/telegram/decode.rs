@@ -77,6 +77,11 @@ fn decode_button(query: &Value) -> Option<InboundEvent> {
     })
 }
 
+/// The draft whose Stop was pressed, if an update says that.
+pub(super) fn stopped_draft(update: &Value) -> Option<i64> {
+    update["stopped_message_generation"]["draft_id"].as_i64()
+}
+
 fn decode_stop(stopped: &Value) -> Option<InboundEvent> {
     let mut chat = decode_chat(stopped)?;
     // Drafts exist only in private chats, whose topics are named without further ado.

@@ -159,6 +159,13 @@ impl TelegramClient {
                 let files = [("document".to_owned(), file)];
                 self.api.upload("sendDocument", &fields, &files).await
             }
+            // Some people take no voice messages.
+            Err(error)
+                if kind == AttachmentKind::Voice && error.says("voice_messages_forbidden") =>
+            {
+                let files = [("document".to_owned(), file)];
+                self.api.upload("sendDocument", &fields, &files).await
+            }
             result => result,
         }
     }

@@ -11,6 +11,7 @@ use super::{
     TelegramClient,
     api::{BotApi, BotApiError},
     identity::ServerFeature,
+    open_drafts::OpenDraft,
     post::address_fields,
     text::{has_cjk, to_rich_markdown, utf16_tail},
 };
@@ -42,6 +43,8 @@ pub(super) struct TelegramPreview {
     failure: watch::Receiver<Option<PostError>>,
     /// One task, which ends with the preview.
     sender: JoinSet<()>,
+    /// Until the answer is complete.
+    open: Option<OpenDraft>,
 }
 
 /// The draft of one answer.
@@ -62,7 +65,8 @@ impl TelegramClient {
             return Ok(None);
         }
         let mut fields = address_fields(chat);
-        fields.insert("draft_id".into(), json!(self.next_draft_id()));
+        let open = self.open_drafts.open();
+        fields.insert("draft_id".into(), json!(open.id));
         fields.insert("can_stop".into(), json!(true));
         let draft = DraftSender {
             api: Arc::clone(&self.api),
@@ -96,6 +100,7 @@ impl TelegramClient {
             content,
             failure,
             sender,
+            open: Some(open),
         })))
     }
 }
@@ -202,6 +207,7 @@ impl TelegramPreview {
 
     /// Waits until nothing is being sent any more.
     async fn end(&mut self) {
+        self.open = None;
         self.sender.shutdown().await;
     }
 }

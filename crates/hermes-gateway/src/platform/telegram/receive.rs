@@ -198,7 +198,7 @@ impl TelegramClient {
                 .cursor()
                 .await
                 .map_err(|error| storage_problem(&error))?;
-            let cursor = cursor.unwrap_or_default();
+            let cursor = self.own_cursor(cursor.unwrap_or_default());
             self.remember_username(&cursor);
             polling.position = Some(PollPosition::read(&cursor));
         }
@@ -262,6 +262,7 @@ impl TelegramClient {
         let cursor = json!({
             "offset": position.offset,
             "stored_at": position.stored_at,
+            "bot": self.api.bot_id(),
             "username": self.identity().username,
         });
         intake
@@ -311,7 +312,7 @@ impl TelegramClient {
                 code: "bad_token",
                 message: format!(
                     "Telegram does not accept the bot token; check `{}`, or get a new token from @BotFather",
-                    self.token_variable()
+                    self.account.variable("BOT_TOKEN")
                 ),
             }),
             BotApiError::Refused { status: 409, .. } if error.says("webhook") => again(
@@ -334,12 +335,14 @@ impl TelegramClient {
         }
     }
 
-    fn token_variable(&self) -> String {
-        let first = self.account.platform.variable("BOT_TOKEN");
-        if self.account.name.is_empty() {
-            return first;
+    /// A position, if it is this bot's: another one, whose token the account had before, counts its updates by itself.
+    fn own_cursor(&self, cursor: Value) -> Value {
+        let bot = cursor["bot"].as_i64();
+        if bot.is_none() || bot == self.api.bot_id() {
+            return cursor;
         }
-        format!("{first}_{}", self.account.name.to_ascii_uppercase())
+        tracing::info!(account = %self.account, "the account has another Telegram bot now; its updates begin anew");
+        Value::Null
     }
 
     /// The name from an earlier run, until Telegram tells it again: updates of then can be read meanwhile.

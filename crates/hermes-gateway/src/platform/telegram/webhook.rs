@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::{
-    super::{FatalError, PlatformHealth, UpdateIntake},
+    super::{FatalError, PlatformHealth, UpdateIntake, wire_json::parse_wire_json},
     TelegramClient,
     receive::{ReceiveProblem, UPDATE_TYPES, read_update},
 };
@@ -197,7 +197,7 @@ async fn take_update(State(state): State<Arc<WebhookState>>, request: Request) -
 
 /// Stores an update; whether Telegram may forget it.
 async fn store_delivery(intake: &dyn UpdateIntake, health: &PlatformHealth, body: &[u8]) -> bool {
-    let parsed = serde_json::from_slice(body).ok();
+    let parsed = parse_wire_json(body).ok();
     // What is not an update would be sent again for ever.
     let Some(update) = parsed.and_then(read_update) else {
         return true;

@@ -1,7 +1,7 @@
 //! Approvals: by id, the oldest, all at once, through the bridge, and too late.
 
 use hermes_gateway::bridge::{Bridge, BridgeOptions};
-use hermes_mcp::serve::stdio;
+use hermes_serve::stdio;
 use hermes_testkit::model::ScriptedAnswer;
 use rmcp::{ServiceExt as _, model::CallToolRequestParams};
 

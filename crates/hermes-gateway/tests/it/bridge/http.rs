@@ -1,7 +1,7 @@
 //! Over HTTP: what belongs to an MCP session, and what to a request without one.
 
 use hermes_config::Secret;
-use hermes_mcp::serve::{
+use hermes_serve::{
     Principal,
     http::{self, HttpServeOptions},
 };

@@ -7,8 +7,10 @@ use hermes_gateway::{
     outbound::{ChatMigration, DeliveryClock},
     platform::{PostError, TextFormat},
 };
+use hermes_store::runtime::OutboundChat;
+use hermes_testkit::eventually;
 
-use super::{OutboxFixture, SECOND, recording_client::CallKind};
+use super::{LIMIT, OutboxFixture, SECOND, recording_client::CallKind};
 
 fn temporary() -> PostError {
     PostError::Temporary {
@@ -152,8 +154,15 @@ async fn a_message_to_a_migrated_chat_is_sent_to_its_new_id() {
     fixture.client.fail_next(PostError::Migrated {
         new_id: "-1005".into(),
     });
+    // Both wait when the chat gets its other id.
+    fixture.client.hold("-5");
     fixture.queue("-5", "first", "k1").await;
     fixture.queue("-5", "second", "k2").await;
+    let client = &fixture.client;
+    fixture
+        .until("the attempt", || !client.calls().is_empty())
+        .await;
+    client.release_all();
     fixture.delivered("k2", Duration::ZERO).await;
     assert_eq!(fixture.client.texts("-1005"), ["first", "second"]);
     let told = told.lock().clone();
@@ -209,4 +218,63 @@ async fn an_invalid_token_is_waited_out_until_the_account_has_another_client() {
         })
         .await;
     fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_was_set_back_keeps_no_message_waiting() {
+    let fixture = OutboxFixture::new().await;
+    let wait = SECOND * 30;
+    fixture.client.fail_next(PostError::RateLimited { wait });
+    fixture.queue("a", "text", "k1").await;
+    wait_for_stored_retry(&fixture, "a").await;
+    let fixture = fixture.crash_with_clock(-3600.0).await;
+    let client = &fixture.client;
+    assert!(client.texts("a").is_empty());
+    // It waits for what it was told, and not for the hour: half of it never passes here.
+    for _ in 0..60 {
+        fixture.clock.advance(wait);
+        if eventually(SECOND / 2, || client.texts("a") == ["text"]).await {
+            break;
+        }
+    }
+    assert_eq!(client.texts("a"), ["text"]);
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_was_set_forward_sends_nothing_twice() {
+    let fixture = OutboxFixture::new().await;
+    fixture.queue("a", "first", "k1").await;
+    fixture.delivered("k1", Duration::ZERO).await;
+    fixture.client.fail_next(temporary());
+    fixture.queue("a", "second", "k2").await;
+    wait_for_stored_retry(&fixture, "a").await;
+    let fixture = fixture.crash_with_clock(86_400.0).await;
+    fixture.delivered("k2", SECOND).await;
+    fixture.queue("a", "first", "k1").await;
+    fixture.queue("a", "third", "k3").await;
+    fixture.delivered("k3", SECOND).await;
+    let texts = fixture.client.texts("a");
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert!(texts[1].ends_with("second"), "{texts:?}");
+    assert_eq!(texts[2], "third");
+    fixture.end().await;
+}
+
+/// Waits until it is stored that a chat's first message is tried again later.
+async fn wait_for_stored_retry(fixture: &OutboxFixture, chat: &str) {
+    let chat = OutboundChat {
+        platform: "telegram".into(),
+        account: String::new(),
+        chat: chat.into(),
+    };
+    let start = std::time::Instant::now();
+    loop {
+        let row = fixture.runtime.next_outbound(&chat).await.unwrap();
+        if row.is_some_and(|row| row.next_at.is_some()) {
+            return;
+        }
+        assert!(start.elapsed() < LIMIT, "{:?}", fixture.client.calls());
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
 }

@@ -26,6 +26,7 @@ fn open(fixture: &OutboxFixture, mode: StreamMode) -> AnswerStream {
         event: None,
         dedupe_key: "k1".into(),
         mode,
+        shows_typing: true,
     })
 }
 

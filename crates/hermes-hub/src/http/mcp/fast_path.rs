@@ -11,7 +11,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use hermes_mcp::{Era, serve::http::InOpenSession};
+use hermes_serve::{Era, http::InOpenSession};
 use rmcp::model::{ClientCapabilities, ProtocolVersion, RequestId};
 use serde::Deserialize;
 use serde_json::{Map, Value, value::RawValue};

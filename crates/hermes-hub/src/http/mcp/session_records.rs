@@ -4,7 +4,7 @@
 use std::{collections::HashSet, io, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use hermes_mcp::serve::{
+use hermes_serve::{
     Principal,
     http::OpenSessions,
     records::{SessionAdmission, SessionDigest, SessionRecords, SessionUse},

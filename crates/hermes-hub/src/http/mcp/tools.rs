@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use hermes_mcp::Era;
+use hermes_serve::Era;
 use rmcp::model::{CallToolResult, ContentBlock, MetaObject, Tool, ToolAnnotations};
 use serde_json::{Map, Value, json, value::RawValue};
 

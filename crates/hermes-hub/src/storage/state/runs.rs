@@ -1,4 +1,4 @@
-//! Runs and their events.
+//! Runs and their events; the queue, and what this node has claimed of it.
 
 use std::collections::BTreeMap;
 
@@ -143,4 +143,30 @@ pub trait RunStore {
 
     /// Deletes runs that ended before this time.
     async fn forget_runs(&self, before: Time) -> Result<u64, StateError>;
+}
+
+#[async_trait]
+pub trait RunQueueStore {
+    /// Claims the tenant's oldest queued run for this node, unless `most` are active.
+    async fn claim_run(
+        &self,
+        tenant: &TenantId,
+        most: u32,
+    ) -> Result<Option<RunRecord>, StateError>;
+
+    /// Tenants with queued runs, those that wait longest first.
+    async fn waiting_tenants(&self, most: u32) -> Result<Vec<TenantId>, StateError>;
+
+    /// Unfinished runs that this node has claimed.
+    async fn claimed_runs(&self) -> Result<Vec<RunRecord>, StateError>;
+
+    /// Puts an interrupted run back into the queue, at its old position, with one more attempt.
+    /// The reason is one word, the message is for people.
+    async fn requeue_run(
+        &self,
+        tenant: &TenantId,
+        id: &RunId,
+        reason: &str,
+        message: Option<String>,
+    ) -> Result<RunUpdated, StateError>;
 }

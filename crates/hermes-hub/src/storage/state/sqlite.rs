@@ -22,7 +22,6 @@ mod files;
 mod groups;
 mod idempotency;
 mod mcp_sessions;
-mod queue;
 mod row;
 mod runs;
 mod tenants;

@@ -194,6 +194,13 @@ impl AgentSlot {
             && (self.is_stale || self.spec.as_ref().is_some_and(may_sleep))
     }
 
+    /// It has become always on while it was running.
+    pub(super) fn keep_always_on(&mut self) {
+        if let Some(spec) = &mut self.spec {
+            Arc::make_mut(spec).wake_policy = WakePolicy::Always;
+        }
+    }
+
     /// It is always on, not running, and its backoff is over.
     pub(super) fn should_restart(&mut self) -> bool {
         let is_always_up = |spec: &Arc<AgentSpec>| spec.wake_policy == WakePolicy::Always;

@@ -146,6 +146,7 @@ impl Agents {
                     agents.apply_missed_changes(&tenant, &spec).await;
                 }
                 Err(StartFailure::Exited(exit)) => {
+                    agents.bots.release_all(&tenant);
                     agents.with_slot(&tenant, |slot| slot.record_exit(exit.clone()));
                     agents.record_exit(&tenant, &exit).await;
                 }
@@ -279,6 +280,7 @@ impl Agents {
         // Not the caller's task: a caller that goes away must not leave an agent half stopped.
         let stop = self.tasks.spawn(async move {
             agents.runtime.stop(&stopped, STOP_GRACE).await;
+            agents.bots.release_all(&stopped);
             tracing::info!(tenant = %stopped, "agent stopped");
             agents.with_slot(&stopped, |slot| slot.set_phase(down));
         });

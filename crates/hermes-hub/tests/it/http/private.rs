@@ -1,5 +1,6 @@
 //! The private routes: for tenants' own agents and their groups only.
 
+use hermes_config::{Secret, bot_lock::BotId};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
 use tokio::{net::UnixListener, task::JoinSet};
@@ -201,4 +202,57 @@ async fn wrong_keys_are_written_down_but_do_not_fill_the_log() {
     let expected = format!("{} from the private socket", 100 - written);
     assert_eq!(left_out.len(), 1);
     assert_eq!(left_out[0].target.as_deref(), Some(expected.as_str()));
+}
+
+#[tokio::test]
+async fn a_bot_is_for_the_agent_that_asked_first_until_it_lets_go() {
+    let inside = PrivateApiFixture::new().await;
+    let token = format!("1:{}", hermes_config::random::random_digits(16));
+    let bot = BotId::new("https://platform.test", &Secret::new(token));
+    let path = format!("/internal/v1/bots/{bot}");
+    let ask = async |key: &str, method: Method| {
+        let reply = inside.send_request(key, method, &path, None).await;
+        reply.status
+    };
+    assert_eq!(ask(&inside.acme, Method::POST).await, 204);
+    assert_eq!(ask(&inside.acme, Method::POST).await, 204);
+    let refused = inside
+        .send_request(&inside.loner, Method::POST, &path, None)
+        .await
+        .expect(409);
+    assert_eq!(refused["reason"], "bot_in_use", "{refused}");
+    assert!(!refused.to_string().contains("acme"), "{refused}");
+    // Who has not got it cannot give it away.
+    assert_eq!(ask(&inside.loner, Method::DELETE).await, 204);
+    assert_eq!(ask(&inside.loner, Method::POST).await, 409);
+    assert_eq!(ask(&inside.acme, Method::DELETE).await, 204);
+    assert_eq!(ask(&inside.loner, Method::POST).await, 204);
+    // The end of its agent is the end of its claims.
+    inside
+        .site
+        .post("/v1/tenants/loner/agent/start", &json!({}))
+        .await
+        .expect(202);
+    let agent = "/v1/tenants/loner/agent";
+    inside
+        .site
+        .wait_until(agent, |agent| agent["state"] == "idle")
+        .await;
+    inside
+        .site
+        .post(&format!("{agent}/stop"), &json!({}))
+        .await
+        .expect(202);
+    inside
+        .site
+        .wait_until(agent, |agent| agent["state"] == "stopped")
+        .await;
+    assert_eq!(ask(&inside.acme, Method::POST).await, 204);
+
+    assert_eq!(ask("", Method::POST).await, 401);
+    for wrong in ["x", "../shares", "0123"] {
+        let path = format!("/internal/v1/bots/{wrong}");
+        let reply = inside.send_request(&inside.acme, Method::POST, &path, None);
+        assert!([400, 404, 405].contains(&reply.await.status), "{wrong}");
+    }
 }

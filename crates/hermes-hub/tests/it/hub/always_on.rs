@@ -67,3 +67,15 @@ async fn a_policy_that_allows_messaging_again_wakes_those_who_listen() {
     site.wait_until("/v1/tenants/acme/agent", |agent| agent["state"] == "idle")
         .await;
 }
+
+#[tokio::test]
+async fn a_further_bot_alone_wakes_its_tenant_too() {
+    let site = TestHub::new().await;
+    site.tenant(json!({"id": "acme", "start": false})).await;
+    let path = format!("/v1/tenants/acme/env/{TOKEN}_WORK");
+    site.put(&path, &json!({"value": "123:abc"}))
+        .await
+        .expect(204);
+    site.wait_until("/v1/tenants/acme/agent", |agent| agent["state"] == "idle")
+        .await;
+}

@@ -79,7 +79,7 @@ fn may_view(operation: &Operation) -> bool {
 }
 
 /// A Hub whose agents wait for decisions, with all tools and without rate limits.
-pub(super) async fn rights_hub() -> TestHub {
+pub(crate) async fn rights_hub() -> TestHub {
     let site = TestHub::with_runtime(ScriptedRuntime::new(), |settings, _| {
         settings.limits.auth_failures_per_minute = 1_000_000;
         settings.mcp.tools = ToolChoice::Extended;
@@ -195,7 +195,7 @@ fn check_tool(
 }
 
 /// The state of the tenant and the Hub, to check that it stays unchanged.
-pub(super) async fn observable_state(site: &TestHub, mine: &TenantFixture) -> Vec<Value> {
+pub(crate) async fn observable_state(site: &TestHub, mine: &TenantFixture) -> Vec<Value> {
     let own = format!("/v1/tenants/{}", mine.tenant);
     let mut found = Vec::new();
     for path in [

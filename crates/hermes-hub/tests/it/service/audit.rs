@@ -1,11 +1,16 @@
-//! The audit log: what is in it, and that verification names the first changed entry.
+//! The audit log: what is in it, that verification names the first changed entry, and that nothing is changed while it
+//! cannot be written.
 
+use hermes_hub::operations::{Effect, Toolset, table};
 use hermes_testkit::eventually_some;
 use serde_json::{Value, json};
 
 use crate::{
     hub::lifecycle::run_sql,
     mcp_client::{self, McpEra},
+    operations::rights::{observable_state, rights_hub},
+    rest_request::RestRequest,
+    tenant_fixture::TenantFixture,
     test_hub::{TIMEOUT, TestHub},
 };
 
@@ -88,4 +93,49 @@ async fn every_change_and_every_tool_call_is_in_the_log_and_the_log_holds() {
         metrics.contains("operation=\"get_tenant\",via=\"mcp\",code=\"200\""),
         "{metrics}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_log_cannot_be_written_no_operation_changes_anything() {
+    let site = rights_hub().await;
+    let scene = TenantFixture::new(&site, "mine").await;
+    let gone = TenantFixture::new(&site, "gone").await;
+    site.delete("/v1/tenants/gone").await.expect(204);
+    let before = observable_state(&site, &scene).await;
+    run_sql(&site, "ALTER TABLE audit RENAME TO elsewhere").await;
+    let mut refused = 0;
+    for operation in table().rows() {
+        if operation.effect == Effect::Read {
+            continue;
+        }
+        let scene = match operation.name {
+            "restore_tenant" => &gone,
+            _ => &scene,
+        };
+        let arguments = scene.arguments(operation.name);
+        for verb in operation.methods {
+            let asked = RestRequest::new(operation, *verb, &arguments);
+            let answer = site.send(asked.build(&site, &site.admin)).await;
+            assert_eq!(answer.status, 503, "{}: {}", operation.name, answer.text);
+            refused += 1;
+        }
+        if operation.toolset != Toolset::None {
+            let era = &McpEra::Stateless;
+            let result =
+                mcp_client::call_tool(&site, &site.admin, era, operation.name, &arguments).await;
+            let text = result.to_string();
+            assert!(text.contains("unavailable"), "{}: {text}", operation.name);
+        }
+    }
+    assert!(refused > 30, "only {refused} were refused");
+    let synced = site.directory.path().join("hub/sync").join(&scene.tenant);
+    assert!(!synced.exists(), "files were copied");
+    run_sql(&site, "ALTER TABLE elsewhere RENAME TO audit").await;
+    assert_eq!(observable_state(&site, &scene).await, before);
+    site.get("/v1/tenants/gone").await.expect(404);
+    // Afterwards everything works again.
+    site.patch("/v1/tenants/mine", &json!({"displayName": "Other"}))
+        .await
+        .expect(200);
+    assert_eq!(site.get("/v1/audit/verify").await.expect(200)["ok"], true);
 }

@@ -1,4 +1,4 @@
-//! Tenants: created, changed, deleted and restored.
+//! Tenants: created, changed, blocked, deleted and restored.
 
 use serde_json::{Value, json};
 
@@ -132,4 +132,38 @@ async fn a_deleted_tenant_is_hidden_until_it_is_restored_and_purging_leaves_noth
             json!({"categories": []})
         ]
     );
+}
+
+#[tokio::test]
+async fn blocking_refuses_runs_and_the_agent_can_be_started_and_stopped() {
+    let site = TestHub::new().await;
+    site.tenant(json!({"id": "acme"})).await;
+    site.post("/v1/tenants/acme/agent/start", &json!({}))
+        .await
+        .expect(202);
+    let state = site.get("/v1/tenants/acme/agent").await.expect(200);
+    assert!(state["state"].is_string());
+    site.put(
+        "/v1/tenants/acme/access",
+        &json!({"status": "blocked", "message": "Paused"}),
+    )
+    .await
+    .expect(200);
+    let refused = site
+        .post("/v1/tenants/acme/runs", &json!({"input": "Hi"}))
+        .await
+        .expect(403);
+    assert_eq!(refused["reason"], "tenant_blocked");
+    site.post("/v1/tenants/acme/agent/start", &json!({}))
+        .await
+        .expect(403);
+    site.put("/v1/tenants/acme/access", &json!({"status": "active"}))
+        .await
+        .expect(200);
+    site.post("/v1/tenants/acme/runs", &json!({"input": "Hi"}))
+        .await
+        .expect(202);
+    site.post("/v1/tenants/acme/agent/stop", &json!({}))
+        .await
+        .expect(202);
 }

@@ -3,12 +3,16 @@
 
 use std::fmt;
 
+use hermes_config::to_hex;
 use rmcp::model::Tool;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use crate::tools::catalog::NativeTool;
+
+/// Room for the definition of a usual tool.
+const TYPICAL_BYTES: usize = 1024;
 
 /// Name, title, description, schemas and annotations as JSON without spaces, keys in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,27 +33,32 @@ impl ToolDefinition {
             annotations,
             ..
         } = &tool.definition;
-        let mut text = String::from("{\"annotations\":");
-        write_any(&mut text, annotations);
-        text.push_str(",\"description\":");
-        write_any(&mut text, description);
-        text.push_str(",\"inputSchema\":");
+        let mut text = Vec::with_capacity(TYPICAL_BYTES);
+        text.extend_from_slice(b"{\"annotations\":");
+        match annotations {
+            Some(annotations) => {
+                let value = serde_json::to_value(annotations).unwrap_or_default();
+                write_value(&mut text, &value);
+            }
+            None => text.extend_from_slice(b"null"),
+        }
+        text.extend_from_slice(b",\"description\":");
+        write_plain(&mut text, description);
+        text.extend_from_slice(b",\"inputSchema\":");
         write_object(&mut text, input_schema);
-        text.push_str(",\"name\":");
-        write_any(&mut text, name);
-        text.push_str(",\"outputSchema\":");
+        text.extend_from_slice(b",\"name\":");
+        write_plain(&mut text, name);
+        text.extend_from_slice(b",\"outputSchema\":");
         match output_schema {
             Some(schema) => write_object(&mut text, schema),
-            None => text.push_str("null"),
+            None => text.extend_from_slice(b"null"),
         }
-        text.push_str(",\"title\":");
-        write_any(&mut text, title);
-        text.push('}');
-        let digest = Sha256::digest(text.as_bytes());
-        let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xF]);
-        let sha256 = digits
-            .filter_map(|digit| char::from_digit(digit.into(), 16))
-            .collect();
+        text.extend_from_slice(b",\"title\":");
+        write_plain(&mut text, title);
+        text.push(b'}');
+        let sha256 = to_hex(&Sha256::digest(&text));
+        // JSON is always Unicode.
+        let text = String::from_utf8(text).unwrap_or_default();
         Self { text, sha256 }
     }
 
@@ -69,41 +78,42 @@ impl ToolDefinition {
     }
 }
 
-fn write_any(text: &mut String, value: &impl Serialize) {
-    write_value(text, &serde_json::to_value(value).unwrap_or_default());
+/// Writes what has no members: a text, a number, or nothing.
+fn write_plain(text: &mut Vec<u8>, value: &impl Serialize) {
+    // Such values can always be written to memory.
+    let _ = serde_json::to_writer(text, value);
 }
 
-fn write_value(text: &mut String, value: &Value) {
+fn write_value(text: &mut Vec<u8>, value: &Value) {
     match value {
         Value::Object(members) => write_object(text, members),
         Value::Array(items) => {
-            text.push('[');
+            text.push(b'[');
             for (index, item) in items.iter().enumerate() {
                 if index > 0 {
-                    text.push(',');
+                    text.push(b',');
                 }
                 write_value(text, item);
             }
-            text.push(']');
+            text.push(b']');
         }
-        plain => text.push_str(&plain.to_string()),
+        plain => write_plain(text, plain),
     }
 }
 
-fn write_object(text: &mut String, members: &Map<String, Value>) {
+fn write_object(text: &mut Vec<u8>, members: &Map<String, Value>) {
     let mut members: Vec<_> = members.iter().collect();
-    members.sort_by_key(|(key, _)| *key);
-    text.push('{');
+    members.sort_unstable_by_key(|(key, _)| *key);
+    text.push(b'{');
     for (index, (key, value)) in members.into_iter().enumerate() {
         if index > 0 {
-            text.push(',');
+            text.push(b',');
         }
-        // Written as any other string is.
-        text.push_str(&serde_json::to_string(key).unwrap_or_default());
-        text.push(':');
+        write_plain(text, key);
+        text.push(b':');
         write_value(text, value);
     }
-    text.push('}');
+    text.push(b'}');
 }
 
 /// The members that differ, in the order of the definition.

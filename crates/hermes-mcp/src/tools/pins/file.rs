@@ -1,6 +1,7 @@
 //! The content of `mcp-pins.json`. Only what is asked for is parsed: the pins of other servers stay the bytes they are.
 
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     fs, io,
     path::{Path, PathBuf},
@@ -29,7 +30,14 @@ struct Pin {
     definition: Box<RawValue>,
 }
 
-type ServerPins = BTreeMap<String, Pin>;
+/// The same, read without copies.
+#[derive(Deserialize)]
+struct BorrowedPin<'a> {
+    #[serde(borrow)]
+    sha256: Cow<'a, str>,
+    #[serde(borrow)]
+    definition: &'a RawValue,
+}
 
 /// What tells one version of the file from another. Every change puts a new file in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,7 +82,7 @@ impl PinFile {
         server: &ServerName,
         tools: &[Arc<NativeTool>],
     ) -> io::Result<PinComparison> {
-        let pinned = self.server_pins(server)?;
+        let pinned: BTreeMap<String, BorrowedPin<'_>> = self.server_pins(server)?;
         let mut comparison = PinComparison::default();
         for tool in tools {
             let Some(pin) = pinned.get(tool.name.as_str()) else {
@@ -100,7 +108,7 @@ impl PinFile {
         server: &ServerName,
         tools: impl IntoIterator<Item = &'a Arc<NativeTool>>,
     ) -> io::Result<()> {
-        let mut pinned = self.server_pins(server)?;
+        let mut pinned: BTreeMap<String, Pin> = self.server_pins(server)?;
         for tool in tools {
             let (sha256, text) = ToolDefinition::from_tool(tool).into_parts();
             let definition = RawValue::from_string(text)?;
@@ -126,11 +134,15 @@ impl PinFile {
         self.servers.len()
     }
 
-    fn server_pins(&self, server: &ServerName) -> io::Result<ServerPins> {
+    /// The pins of a server, copied or borrowed.
+    fn server_pins<'a, T: Deserialize<'a>>(
+        &'a self,
+        server: &ServerName,
+    ) -> io::Result<BTreeMap<String, T>> {
         match self.servers.get(server.as_str()) {
             Some(text) => serde_json::from_str(text.get())
                 .map_err(|error| unreadable_error(&self.path, &error)),
-            None => Ok(ServerPins::new()),
+            None => Ok(BTreeMap::new()),
         }
     }
 }

@@ -5,7 +5,10 @@ use std::collections::HashMap;
 use serde::Serialize;
 use sqlx::{Row as _, SqliteConnection, sqlite::SqliteRow};
 
-use super::{Execution, Executions};
+use super::{
+    Execution, Executions,
+    queued::{self, RunMessage},
+};
 use crate::{StoreError, clock, db::row};
 
 pub(super) const CREATE_TABLE: &str = "CREATE TABLE IF NOT EXISTS execution_deliveries (\
@@ -45,6 +48,11 @@ impl DeliveryRecord {
             error: Some(error.into()),
             ..Self::pending(target)
         }
+    }
+
+    /// Whether it is on its way.
+    pub fn is_pending(&self) -> bool {
+        self.status() == DeliveryStatus::Pending
     }
 
     pub fn status(&self) -> DeliveryStatus {
@@ -100,38 +108,73 @@ impl DeliveryStatus {
     }
 }
 
+/// What was not delivered and why, in one text for the user.
+pub fn describe_failures(deliveries: &[DeliveryRecord]) -> Option<String> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for delivery in deliveries {
+        let Some(error) = delivery.error.as_deref() else {
+            continue;
+        };
+        let target = format!("`{}`", delivery.target);
+        match reasons.iter_mut().find(|(known, _)| *known == error) {
+            Some((_, targets)) => targets.push(target),
+            None => reasons.push((error, vec![target])),
+        }
+    }
+    let texts: Vec<String> = reasons
+        .into_iter()
+        .map(|(error, targets)| format!("{}: {error}", targets.join(", ")))
+        .collect();
+    (!texts.is_empty()).then(|| format!("not delivered to {}", texts.join("; ")))
+}
+
 impl Executions {
-    /// Records where the message of a run is to go, or what became of it: the same targets in the same order.
+    /// Records what became of the message of a run: the same targets in the same order.
     pub async fn record_deliveries(
         &self,
         id: &str,
         deliveries: &[DeliveryRecord],
     ) -> Result<(), StoreError> {
-        let now = clock::utc_iso(clock::epoch_seconds());
         let mut write = self.database.begin().await?;
-        for (position, delivery) in (0_i64..).zip(deliveries) {
-            sqlx::query(
-                "INSERT INTO execution_deliveries \
-                 (execution_id, position, target, status, message_id, error, updated_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
-                 ON CONFLICT (execution_id, position) DO UPDATE SET \
-                 target = ?3, status = ?4, message_id = ?5, error = ?6, updated_at = ?7",
-            )
-            .bind(id)
-            .bind(position)
-            .bind(&delivery.target)
-            .bind(delivery.status().as_str())
-            .bind(&delivery.message_id)
-            .bind(&delivery.error)
-            .bind(&now)
-            .execute(&mut *write)
-            .await
-            .map_err(|error| self.database.error(error))?;
-        }
+        let recorded = async {
+            for (position, delivery) in (0_i64..).zip(deliveries) {
+                record(&mut write, id, position, delivery).await?;
+            }
+            queued::forget_settled(&mut write).await
+        };
+        recorded.await.map_err(|error| self.database.error(error))?;
         write.commit().await
     }
 
-    /// Records as failed what processes that are gone were delivering.
+    /// Records what became of the message for one target.
+    pub async fn record_delivery(
+        &self,
+        id: &str,
+        position: i64,
+        delivery: &DeliveryRecord,
+    ) -> Result<(), StoreError> {
+        let mut write = self.database.begin().await?;
+        let recorded = async {
+            record(&mut write, id, position, delivery).await?;
+            queued::forget_settled(&mut write).await
+        };
+        recorded.await.map_err(|error| self.database.error(error))?;
+        write.commit().await
+    }
+
+    /// Where the message of a run went, or is to go.
+    pub async fn deliveries(&self, id: &str) -> Result<Vec<DeliveryRecord>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT target, message_id, error FROM execution_deliveries WHERE execution_id = ?1 ORDER BY position",
+        )
+        .bind(id)
+        .fetch_all(self.database.readers())
+        .await;
+        rows.and_then(|rows| rows.iter().map(DeliveryRecord::read).collect())
+            .map_err(|error| self.database.error(error))
+    }
+
+    /// Records as failed what processes that are gone were delivering, but for what is kept.
     pub(super) async fn recover_deliveries(
         &self,
         is_gone: impl Fn(&Execution) -> bool,
@@ -152,7 +195,8 @@ impl Executions {
             let mut write = self.database.begin().await?;
             sqlx::query(
                 "UPDATE execution_deliveries SET status = 'failed', error = ?2 \
-                 WHERE execution_id = ?1 AND status = 'pending'",
+                 WHERE execution_id = ?1 AND status = 'pending' AND position NOT IN \
+                 (SELECT position FROM queued_deliveries WHERE execution_id = ?1)",
             )
             .bind(&execution.id)
             .bind(reason)
@@ -203,14 +247,52 @@ impl Executions {
     }
 }
 
+/// Records where the message of a run is to go.
+pub(super) async fn record_message(
+    connection: &mut SqliteConnection,
+    id: &str,
+    message: &RunMessage,
+) -> Result<(), sqlx::Error> {
+    for (position, target) in (0_i64..).zip(&message.targets) {
+        let pending = DeliveryRecord::pending(target.target.clone());
+        record(connection, id, position, &pending).await?;
+    }
+    queued::keep(connection, id, message).await
+}
+
+async fn record(
+    connection: &mut SqliteConnection,
+    id: &str,
+    position: i64,
+    delivery: &DeliveryRecord,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO execution_deliveries \
+         (execution_id, position, target, status, message_id, error, updated_at) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+         ON CONFLICT (execution_id, position) DO UPDATE SET \
+         target = ?3, status = ?4, message_id = ?5, error = ?6, updated_at = ?7",
+    )
+    .bind(id)
+    .bind(position)
+    .bind(&delivery.target)
+    .bind(delivery.status().as_str())
+    .bind(&delivery.message_id)
+    .bind(&delivery.error)
+    .bind(clock::utc_iso(clock::epoch_seconds()))
+    .execute(connection)
+    .await?;
+    Ok(())
+}
+
 /// Removes deliveries of runs that are not kept any more.
 pub(super) async fn prune(connection: &mut SqliteConnection) -> Result<(), sqlx::Error> {
     sqlx::query(
         "DELETE FROM execution_deliveries WHERE execution_id NOT IN (SELECT id FROM executions)",
     )
-    .execute(connection)
+    .execute(&mut *connection)
     .await?;
-    Ok(())
+    queued::forget_settled(connection).await
 }
 
 #[cfg(test)]

@@ -222,7 +222,6 @@ fn a_claim_is_won_once_and_moves_the_job_on() {
 
     let result = RunResult {
         error: Some("boom".into()),
-        delivery_error: None,
         deliveries: Vec::new(),
     };
     file.finish(&id, &result, &due).unwrap();

@@ -125,7 +125,10 @@ async fn queue(
             ChunkStart::Replace { message_id } => {
                 ("queued", OutboundAction::Replace, Some(message_id.as_str()))
             }
-            ChunkStart::Claimed => ("claimed", OutboundAction::Post, None),
+            ChunkStart::Claimed => match shown_as(&previews, index + 1) {
+                Some(message) => ("claimed", OutboundAction::Replace, Some(message)),
+                None => ("claimed", OutboundAction::Post, None),
+            },
             ChunkStart::Sent { message_id } => {
                 ("sent", OutboundAction::Post, Some(message_id.as_str()))
             }

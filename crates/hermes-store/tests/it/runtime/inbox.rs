@@ -113,3 +113,42 @@ async fn what_is_not_done_is_there_after_a_restart_oldest_first() {
     assert_eq!(runtime.prune_inbox(Duration::ZERO).await.unwrap(), 2);
     assert_eq!(runtime.pending_updates().await.unwrap().len(), 2);
 }
+
+#[tokio::test]
+async fn deferred_updates_are_taken_up_in_order_and_once() {
+    let (_directory, home) = empty_home();
+    let runtime = RuntimeStore::open(&home).await.unwrap();
+    let updates: Vec<NewUpdate> = ["1", "2", "3", "4", "5", "6"].map(update).into();
+    runtime
+        .store_updates("telegram", "", &updates, None)
+        .await
+        .unwrap();
+    let (one, other) = (SessionKey::new("one"), SessionKey::new("other"));
+    let defer = async |id, session: &SessionKey| {
+        let deferred = runtime.defer_update(&key(id), session).await;
+        deferred.unwrap()
+    };
+    let take = async |session: &SessionKey, most| {
+        let taken = runtime.take_deferred(session, most).await.unwrap();
+        let taken: Vec<String> = taken.into_iter().map(|row| row.event_id).collect();
+        taken
+    };
+    // One that is begun keeps its count.
+    runtime.start_update(&key("2"), None).await.unwrap();
+    runtime.finish_update(&key("6")).await.unwrap();
+    for id in ["4", "3", "2"] {
+        assert!(defer(id, &one).await);
+    }
+    assert!(defer("5", &other).await);
+    assert!(!defer("6", &one).await, "it is done");
+    assert_eq!(take(&one, 2).await, ["2", "3"]);
+    assert_eq!(take(&one, 2).await, ["4"]);
+    assert_eq!(take(&one, 2).await, [""; 0]);
+    let begun = runtime.update(&key("2")).await.unwrap().unwrap();
+    assert_eq!((begun.state, begun.attempts), (InboxState::New, 1));
+    // What is taken up and not begun is still there after a restart.
+    assert_eq!(runtime.pending_updates().await.unwrap().len(), 5);
+    let dropped = runtime.finish_deferred(&other).await.unwrap();
+    assert_eq!(dropped, [key("5")]);
+    assert_eq!(runtime.pending_updates().await.unwrap().len(), 4);
+}

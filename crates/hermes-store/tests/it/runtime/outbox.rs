@@ -73,7 +73,7 @@ async fn a_message_is_queued_once_and_each_chat_sends_its_oldest_chunk_first() {
 
     runtime.mark_sent(ids[0], "m1").await.unwrap();
     runtime
-        .retry_outbound(ids[1], 50.0, "no connection")
+        .retry_outbound(ids[1], 0.0, Duration::from_secs(50), "no connection")
         .await
         .unwrap();
     assert_eq!(due(&runtime, 49.0).await, [pair("b", "4")]);
@@ -97,12 +97,24 @@ async fn a_message_is_queued_once_and_each_chat_sends_its_oldest_chunk_first() {
 async fn a_time_far_ahead_does_not_hold_a_message_back_after_the_clock_was_set() {
     let (_directory, runtime) = open().await;
     let ids = runtime.queue_outbound(&message("a", "k1", &["1"])).await;
+    let hour = Duration::from_hours(1);
     runtime
-        .retry_outbound(ids.unwrap().unwrap()[0], 1e9, "x")
+        .retry_outbound(ids.unwrap().unwrap()[0], 1e9, hour, "x")
         .await
         .unwrap();
-    assert_eq!(due(&runtime, 1000.0).await.len(), 1);
-    assert_eq!(due(&runtime, 1e9 - 1000.0).await.len(), 0);
+    let row = runtime.next_outbound(&chat("a")).await.unwrap().unwrap();
+    for (now, is_due, wait) in [
+        (1e9, false, hour),
+        (1e9 + 600.0, false, Duration::from_mins(50)),
+        (1e9 + 3600.0, true, Duration::ZERO),
+        (1e9 + 86_400.0, true, Duration::ZERO),
+        // Set back: it waits for as long as it was told to, and not for the clock.
+        (1e9 - 1800.0, true, hour),
+        (1000.0, true, hour),
+    ] {
+        assert_eq!(due(&runtime, now).await.len(), usize::from(is_due), "{now}");
+        assert_eq!(row.remaining_wait(now), wait, "{now}");
+    }
 }
 
 #[tokio::test]
@@ -223,9 +235,9 @@ async fn a_claimed_chunk_holds_its_chat_up_until_it_is_sent_or_released() {
     let mut new = message("b", "k2", &["3"]);
     new.chunks[0].start = ChunkStart::Claimed;
     runtime.queue_outbound(&new).await.unwrap().unwrap();
-    let release = async |age| runtime.release_claimed_outbound(age).await.unwrap();
-    assert_eq!(release(Duration::from_mins(1)).await, 0);
-    assert_eq!(release(Duration::ZERO).await, 1);
+    let release = async |held: &[String]| runtime.release_claimed_outbound(held).await.unwrap();
+    assert_eq!(release(&["k2".into()]).await, 0);
+    assert_eq!(release(&["k1".into()]).await, 1);
     assert_eq!(due(&runtime, 0.0).await.len(), 2);
 }
 

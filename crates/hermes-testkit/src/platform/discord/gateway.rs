@@ -155,7 +155,7 @@ impl GatewayTable {
 
     /// The address that clients get.
     pub(super) fn url(&self, server: &PlatformState) -> String {
-        let here = || format!("ws://{}", server.address);
+        let here = || server.socket_origin();
         self.address.clone().unwrap_or_else(here)
     }
 

@@ -260,7 +260,7 @@ pub(super) fn store_file(
 ) -> Value {
     let id = server.next_id();
     let path = format!("/cdn/attachments/{channel}/{id}/{name}");
-    let url = format!("http://{}{path}?ex=1&is=2&hm=3", server.address);
+    let url = format!("{}{path}?ex=1&is=2&hm=3", server.web_origin());
     data.files.insert(path, content.to_vec());
     json!({
         "id": id.to_string(), "filename": name, "size": content.len(), "url": url, "proxy_url": url,

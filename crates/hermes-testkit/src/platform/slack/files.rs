@@ -30,7 +30,7 @@ pub(super) fn upload_url(server: &PlatformState, call: &SlackArguments<'_>) -> S
         content: None,
     };
     server.slack.lock().files.insert(id.clone(), file);
-    let url = format!("http://{}/upload/{number}", server.address);
+    let url = format!("{}/upload/{number}", server.web_origin());
     Ok(json!({"upload_url": url, "file_id": id}))
 }
 

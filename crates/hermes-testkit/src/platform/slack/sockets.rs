@@ -118,8 +118,8 @@ pub(super) fn open_connection(server: &PlatformState) -> Value {
     let ticket = state.next_name("ticket-");
     state.sockets.tickets.insert(ticket.clone());
     let url = format!(
-        "ws://{}/link/?ticket={ticket}&app_id={SLACK_APP}",
-        server.address
+        "{}/link/?ticket={ticket}&app_id={SLACK_APP}",
+        server.socket_origin()
     );
     json!({"url": url})
 }

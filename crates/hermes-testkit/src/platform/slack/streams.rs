@@ -139,6 +139,10 @@ fn append_chunk(message: &mut Value, chunk: &Value) -> Result<(), &'static str> 
 
 /// `agents.sessions.setStatus`.
 pub(super) fn set_session_status(server: &PlatformState, call: &SlackArguments<'_>) -> SlackReply {
+    if !server.slack.lock().scopes.contains("assistant:write") {
+        // Only an app that is declared as an agent has sessions, and that gives it the scope.
+        return Err("not_allowed".into());
+    }
     let status = call.text("status");
     if !["active", "processing", "suspended", "closed"].contains(&status.as_str()) {
         return Err("invalid_arguments".into());

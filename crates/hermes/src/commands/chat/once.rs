@@ -102,7 +102,8 @@ pub(super) async fn run(
         answers.expect_model();
         let remembered = RememberedTools::Offered;
         let agent = start::start_agent(context, settings, answers.handler(), remembered).await?;
-        let outcome = run_conversation(context, args, &question, &agent, &answers, &cancel).await;
+        let conversation = run_conversation(context, args, &question, &agent, &answers, &cancel);
+        let outcome = Box::pin(conversation).await;
         start::stop_agent(&agent).await;
         outcome
     };

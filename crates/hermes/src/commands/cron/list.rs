@@ -40,7 +40,7 @@ pub(super) fn run(jobs: &CronJobs<'_>, args: &CronListArgs) -> Result<(), Failur
 
 fn table(jobs: &CronJobs<'_>, listed: &[&Job]) -> Table {
     let mut table = Table::new(&[
-        "ID", "NAME", "SCHEDULE", "NEXT RUN", "LAST RUN", "DELIVER", "STATE",
+        "ID", "NAME", "SCHEDULE", "NEXT RUN", "LAST RUN", "DELIVER", "DELIVERY", "STATE",
     ]);
     for job in listed {
         let last = job.last_run_at(&jobs.now).map(|last| shown_time(&last));
@@ -66,10 +66,21 @@ fn table(jobs: &CronJobs<'_>, listed: &[&Job]) -> Table {
             (next, Tone::Plain),
             (last, last_tone),
             (text("deliver").to_owned(), Tone::Plain),
+            delivery(text("last_delivery_status")),
             (state, tone),
         ]);
     }
     table
+}
+
+/// What became of the last message, which is another thing than how the run went.
+fn delivery(status: &str) -> (String, Tone) {
+    match status {
+        "" | "none" => ("-".to_owned(), Tone::Faint),
+        "delivered" => (status.to_owned(), Tone::Good),
+        "failed" => (status.to_owned(), Tone::Bad),
+        _ => (status.to_owned(), Tone::Warning),
+    }
 }
 
 fn schedule(job: &Job) -> String {

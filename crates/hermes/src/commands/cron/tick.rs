@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use hermes_agent::{
     conversation::{Agent, AgentParts},
-    cron::{ClaimedRun, FinishedRun, JobRunner, LocalDelivery, TickError},
+    cron::{ClaimedRun, FinishedRun, JobRunner, TickError},
 };
 use hermes_config::Settings;
+use hermes_gateway::delivery::DirectDelivery;
 use hermes_mcp::{Host, HostOptions, process::GuardHandle};
 use hermes_store::{Access, Store};
 use serde_json::{Value, json};
@@ -70,7 +71,7 @@ async fn run_due_jobs(jobs: &CronJobs<'_>) -> Result<Option<Vec<FinishedRun>>, F
             claimed,
             agent.as_ref().map_err(String::as_str),
             &settings,
-            &LocalDelivery,
+            &DirectDelivery::new(&context.home, Arc::new(settings.clone())),
             &CancellationToken::new(),
         )
         .await;

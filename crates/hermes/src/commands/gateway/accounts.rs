@@ -193,7 +193,10 @@ fn fix_for(label: &str, code: &str) -> Option<String> {
         "shared_app_token" => {
             "stop the other program that uses this Slack app token, or give it an app of its own".into()
         }
-        "token_in_use" => "one home of this machine can use a bot token: give this one another bot".into(),
+        "messaging_off" | "egress_denied" => {
+            "the operator of the Hub can allow it: `hermes policy get` shows the policy".into()
+        }
+        "token_in_use" => "`hermes gateway stop` where the other one runs, or `hermes gateway setup` with another bot".into(),
         "deaf" => "`hermes gateway restart` connects anew; `hermes logs hermes` shows what happened".into(),
         "port_in_use" => "`hermes config set api_server.port PORT` takes another port".into(),
         _ => return None,
@@ -256,5 +259,21 @@ mod tests {
             lines[3].fix.as_deref(),
             Some("`hermes gateway setup --platform telegram` takes a new token")
         );
+    }
+
+    #[test]
+    fn a_bot_that_hears_nothing_is_deaf_and_not_connected() {
+        let settings = settings("telegram: {token: t}\n");
+        let state = state_with(&json!({"telegram": {
+            "state": "deaf", "last_ok_at": "1970-01-01T00:00:00Z", "error_code": "deaf",
+            "error_message": "nothing has been heard for three periods",
+        }}));
+        let line = account_lines(&settings.gateway, Some(&state)).remove(0);
+        assert_eq!(
+            line.summary(11 * 3600),
+            "telegram: deaf, last heard 11 h ago; nothing has been heard for three periods"
+        );
+        assert!(line.is_problem() && line.tone() == Tone::Bad);
+        assert!(line.fix.is_some_and(|fix| fix.contains("restart")));
     }
 }

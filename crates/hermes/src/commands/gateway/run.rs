@@ -24,12 +24,12 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{notify::ServiceNotifier, stop_gateway};
+use super::{accounts, notify::ServiceNotifier, stop_gateway};
 use crate::{
     cli::GatewayRunArgs,
     commands::gateway::api_server::ApiServerPlan,
     context::{Context, RuntimeThreads, run_future},
-    embedded_hub::{runtime::handover::HubHandover, teams},
+    embedded_hub::{bots::HubBots, runtime::handover::HubHandover, teams},
     failure::{Failure, FailureKind},
     logging,
     server_requests::ServerRequests,
@@ -104,6 +104,7 @@ async fn run_until_stopped(
     let mut signals = GatewaySignals::new()?;
     let directory = working_directory(context);
     let teams = teams::from_environment(inherited.key.as_ref(), &directory);
+    let hub_bots = inherited.key.as_ref().and_then(HubBots::from_environment);
     let plan = ApiServerPlan::new(
         &settings.gateway.api_server,
         inherited.key,
@@ -144,7 +145,11 @@ async fn run_until_stopped(
         let (gateway, stop, sender) = (gateway.clone(), stop.clone(), sender.clone());
         async move { plan.serve(&gateway, &sender, &stop).await }
     });
-    let live = LiveGateway::start(&gateway).await?;
+    let live = match hub_bots {
+        // The locks of this user are out of a tenant's reach.
+        Some(bots) => LiveGateway::start_with(&gateway, Arc::new(bots)).await?,
+        None => LiveGateway::start(&gateway).await?,
+    };
     log_state_error(instance.mark_started());
     notifier.ready();
     let note = |text: &str| {
@@ -157,6 +162,7 @@ async fn run_until_stopped(
         "The gateway is running (process {}).",
         std::process::id()
     ));
+    note_platforms(&gateway, &note);
     if is_off {
         note("No HTTP API: API_SERVER_KEY is not set.");
     }
@@ -197,6 +203,19 @@ async fn run_until_stopped(
     };
     instance.mark_stopped(GatewayState::Stopped, Some(reason.to_owned()));
     outcome
+}
+
+/// Says which bots are being connected. How that went is in the state, which changes later.
+fn note_platforms(gateway: &Gateway, note: &dyn Fn(&str)) {
+    let labels = accounts::configured_labels(&gateway.agent().settings().gateway);
+    if !labels.is_empty() {
+        let labels = labels.join(", ");
+        note(&format!(
+            "Platforms: {labels}. `hermes gateway status` shows how they are."
+        ));
+    } else if *gateway.control_mode() == ControlMode::Own {
+        note("No messaging platform has a token; `hermes gateway setup` sets one up.");
+    }
 }
 
 /// The settings, under a Hub without what its operator forbids.
@@ -286,8 +305,14 @@ async fn write_state(gateway: &Gateway) {
     let mut active = gateway.runs().active_count();
     while active.changed().await.is_ok() {
         let count = *active.borrow_and_update();
-        let instance = gateway.instance();
-        log_state_error(instance.update_state(|file| file.active_agents = count));
+        let gateway = gateway.clone();
+        let writing = tokio::task::spawn_blocking(move || {
+            let instance = gateway.instance();
+            log_state_error(instance.update_state(|file| file.active_agents = count));
+        });
+        if writing.await.is_err() {
+            tracing::error!("writing the state of the gateway panicked");
+        }
         tokio::time::sleep(STATE_WRITE_INTERVAL).await;
     }
 }
@@ -363,12 +388,15 @@ async fn follow_config(gateway: &Gateway, mut watch: ConfigWatch) {
                 continue;
             }
         };
-        if !gateway.agent().settings().mcp.auto_reload {
-            tracing::info!("configuration changed; `hermes mcp reload` applies it");
-            continue;
-        }
         for warning in &settings.warnings {
             tracing::warn!("{warning}");
+        }
+        if !settings.mcp.auto_reload {
+            gateway.apply_settings(settings);
+            tracing::info!(
+                "configuration applied; `hermes mcp reload` applies changes of MCP servers"
+            );
+            continue;
         }
         match gateway.reload(settings).await {
             Some(report) if !report.is_noop() => tracing::info!(?report, "configuration reloaded"),

@@ -46,8 +46,9 @@ impl InstalledService {
 struct ServicePlan {
     program: PathBuf,
     home: PathBuf,
-    /// What is left of `PATH` in the service: servers such as `npx` are found there.
-    path: Option<String>,
+    /// What the service keeps of the environment: where servers such as `npx` are found, and which authorities are
+    /// trusted. Tokens and proxies, which may have a password, are read from `.env`.
+    environment: Vec<(&'static str, String)>,
     log: PathBuf,
     stop_seconds: u64,
 }
@@ -58,11 +59,17 @@ impl ServicePlan {
         Ok(Self {
             program: std::env::current_exe()?,
             home: std::path::absolute(context.home.path())?,
-            path: std::env::var("PATH").ok().filter(|path| !path.is_empty()),
+            environment: kept_variables(),
             log: background::log_file(&context.home),
             stop_seconds: (drain + super::STOP_MARGIN).as_secs(),
         })
     }
+}
+
+fn kept_variables() -> Vec<(&'static str, String)> {
+    let names = ["PATH", "SSL_CERT_FILE", "SSL_CERT_DIR"].into_iter();
+    let set = names.filter_map(|name| Some((name, std::env::var(name).ok()?)));
+    set.filter(|(_, value)| !value.is_empty()).collect()
 }
 
 /// The service manager of this system.

@@ -54,11 +54,12 @@ pub(super) fn run(context: &Context, args: &GatewaySetupArgs) -> Result<(), Fail
         let (tokens, checked) = ask_tokens(context, questions, &account)?;
         (tokens, Some(checked))
     };
+    check_unused(context, &account, &tokens)?;
     context.home.create()?;
     write_tokens(context, &account, &tokens)?;
     let allowed = choose_allowed(context, questions, args, &account)?;
     if let Some(home) = &args.home_channel {
-        write_variable(&context.home, &variable(&account, "HOME_CHANNEL"), home)?;
+        write_variable(&context.home, &account.variable("HOME_CHANNEL"), home)?;
     }
     report(context, &account, checked.as_ref())?;
     let is_started = offer_start(context, questions)?;
@@ -142,16 +143,25 @@ fn check_account_name(account: &Account) -> Result<(), Failure> {
     )))
 }
 
-/// A variable of an account: `TELEGRAM_BOT_TOKEN`, `TELEGRAM_BOT_TOKEN_WORK`.
-fn variable(account: &Account, what: &str) -> String {
-    let name = account.platform.variable(what);
-    if account.name.is_empty() {
-        return name;
-    }
-    format!(
-        "{name}_{}",
-        account.name.to_ascii_uppercase().replace('-', "_")
-    )
+/// Refuses the bot of another account of this home: two that read one bot's updates take them from each other.
+fn check_unused(context: &Context, account: &Account, tokens: &BotTokens) -> Result<(), Failure> {
+    let settings = context.written_settings()?;
+    let mut others = settings.gateway.accounts(account.platform);
+    let user = others.find(|(name, settings)| {
+        *name != account.name && settings.token.as_ref() == Some(&tokens.bot)
+    });
+    let Some((name, _)) = user else {
+        return Ok(());
+    };
+    let user = Account {
+        platform: account.platform,
+        name: name.to_owned(),
+    };
+    Err(Failure::usage(format!(
+        "this is the bot of `{}` of this home",
+        user.label()
+    ))
+    .hint(format!("give `{}` a bot of its own", account.label())))
 }
 
 /// The tokens from stdin, a line each.
@@ -262,7 +272,7 @@ fn write_tokens(context: &Context, account: &Account, tokens: &BotTokens) -> Res
     let app = tokens.app.as_ref().map(|app| ("APP_TOKEN", app));
     let written = [("BOT_TOKEN", &tokens.bot)].into_iter().chain(app);
     for (what, token) in written {
-        let name = variable(account, what);
+        let name = account.variable(what);
         write_variable(&context.home, &name, token.expose())?;
         context.output.note(format!(
             "`{name}` ({}) is kept in `.env`",
@@ -309,7 +319,7 @@ fn choose_allowed(
     if list.is_empty() {
         return Ok(None);
     }
-    let name = variable(account, "ALLOWED_USERS");
+    let name = account.variable("ALLOWED_USERS");
     write_variable(&context.home, &name, &list)?;
     context
         .output
@@ -391,11 +401,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_of_a_further_account_end_with_its_name() {
+    fn the_name_of_an_account_fits_its_variables() {
         let mut account = Account::first(Platform::Slack);
-        assert_eq!(variable(&account, "APP_TOKEN"), "SLACK_APP_TOKEN");
         account.name = "work".into();
-        assert_eq!(variable(&account, "APP_TOKEN"), "SLACK_APP_TOKEN_WORK");
         assert!(check_account_name(&account).is_ok());
         account.name = "My Bot".into();
         assert!(check_account_name(&account).is_err());

@@ -89,30 +89,39 @@ pub(super) fn print_accounts(context: &Context, accounts: &[AccountLine]) {
         return;
     }
     let now = unix_now();
-    let mut table = Table::new(&["PLATFORM", "STATE", "LAST HEARD", "PROBLEM"]);
+    let mut table = Table::new(&["PLATFORM", "STATE", "LAST HEARD"]);
     for account in accounts {
-        let problem = account.problem.as_deref().map(printable);
         table.row([
             (account.label.clone(), Tone::Plain),
             (account.state.replace('_', " "), account.tone()),
             (account.last_heard(now), Tone::Plain),
-            (
-                problem.map(|text| text.to_string()).unwrap_or_default(),
-                Tone::Plain,
-            ),
         ]);
     }
     output.line(format!("\n{}", table.render(output).trim_end()));
-    let mut fixes: Vec<(&str, &str)> = Vec::new();
+    print_problems(context, accounts);
+}
+
+/// Each problem once, with all accounts that have it, and what to do about it.
+fn print_problems(context: &Context, accounts: &[AccountLine]) {
+    let mut problems: Vec<(&str, Option<&str>, Vec<&str>)> = Vec::new();
     for account in accounts {
-        let Some(fix) = account.fix.as_deref() else {
+        let Some(problem) = account.problem.as_deref() else {
             continue;
         };
-        if !fixes.iter().any(|(_, known)| *known == fix) {
-            fixes.push((&account.label, fix));
+        let fix = account.fix.as_deref();
+        let known = problems
+            .iter_mut()
+            .find(|it| (it.0, it.1) == (problem, fix));
+        match known {
+            Some((.., labels)) => labels.push(&account.label),
+            None => problems.push((problem, fix, vec![&account.label])),
         }
     }
-    for (label, fix) in fixes {
-        output.line(format!("{label}: {fix}"));
+    for (problem, fix, labels) in problems {
+        let text = format!("\n{}: {}", labels.join(", "), printable(problem));
+        context.output.line(text);
+        if let Some(fix) = fix {
+            context.output.line(format!("    {fix}"));
+        }
     }
 }

@@ -1,19 +1,20 @@
 //! `hermes tenant …`: tenants of a Hub, over its REST interface.
 
-use crate::{
-    cli::{RotateKeyArgs, TenantArgs, TenantCommand},
-    commands::hub::client::{Column, HubCall, HubClient},
-    context::Context,
-    failure::Failure,
-};
-
 mod cron;
 mod describe;
 mod env;
 pub(crate) mod files;
 mod runs;
 mod skill;
-mod sync;
+
+use serde_json::Value;
+
+use crate::{
+    cli::{RotateKeyArgs, TenantArgs, TenantCommand, TenantSyncArgs},
+    commands::hub::client::{Column, HubCall, HubClient, plain_text},
+    context::Context,
+    failure::Failure,
+};
 
 const COLUMNS: &[Column] = &[
     ("ID", "/id"),
@@ -96,7 +97,7 @@ pub(crate) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
         }
         TenantCommand::Approve(args) => runs::approve(hub, args),
         TenantCommand::RotateKey(args) => rotate_key(hub, &args),
-        TenantCommand::Sync(args) => sync::run(hub, &args),
+        TenantCommand::Sync(args) => sync_context(hub, &args),
         TenantCommand::Files(args) => files::run(hub, &args),
         TenantCommand::Cron { command } => cron::run(hub, command),
         TenantCommand::Skill { command } => skill::run(hub, command),
@@ -135,5 +136,58 @@ fn show_tenant(hub: &HubClient<'_>, tenant: &str) -> Result<(), Failure> {
         hub.output()
             .line(format!("agent.state: {}", agent.text("/state")));
     }
+    Ok(())
+}
+
+/// Copies a tenant's context to a directory of the Hub's machine.
+fn sync_context(hub: &HubClient<'_>, args: &TenantSyncArgs) -> Result<(), Failure> {
+    let (tenant, destination) = (&args.tenant, &args.destination);
+    if args.delete && !args.dry_run {
+        let question = format!(
+            "Copy the context of `{tenant}` to `{destination}`, and delete there what it no longer has?"
+        );
+        hub.confirm(args.sure.yes, &question)?;
+    }
+    let call = tenant_call("sync_context", tenant)
+        .with("destination", destination.clone())
+        .with_flag("dry_run", args.dry_run)
+        .with_flag("delete", args.delete);
+    let answer = hub.call(&call)?;
+    let output = hub.output();
+    for (list, sign) in [
+        ("copied", '+'),
+        ("updated", '~'),
+        ("deleted", '-'),
+        ("kept", '='),
+    ] {
+        for path in answer
+            .value
+            .get(list)
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+        {
+            output.line(format!("{sign} {}", plain_text(path)));
+        }
+    }
+    for skipped in answer
+        .value
+        .get("skipped")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+    {
+        let reason = plain_text(&skipped["reason"]);
+        output.line(format!("! {} ({reason})", plain_text(&skipped["path"])));
+    }
+    let count = |name: &str| answer.value["counts"][name].as_u64().unwrap_or(0);
+    let did = if args.dry_run { "Would copy" } else { "Copied" };
+    output.note(format!(
+        "{did} {}, update {}, delete {}; {} unchanged.",
+        count("copied"),
+        count("updated"),
+        count("deleted"),
+        plain_text(&answer.value["unchanged"]),
+    ));
     Ok(())
 }

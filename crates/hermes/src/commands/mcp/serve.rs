@@ -6,7 +6,7 @@ use hermes_gateway::{
     bridge::{Bridge, BridgeOptions, ChannelPush, ToolAccess},
     platforms::ShownPlatforms,
 };
-use hermes_mcp::serve::stdio;
+use hermes_serve::stdio;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 

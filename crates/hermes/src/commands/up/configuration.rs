@@ -179,6 +179,10 @@ impl UpConfiguration {
             }
         };
         if !current.mcp.auto_reload {
+            // Platforms follow the file in any case.
+            if let Some(gateway) = &users.gateway {
+                gateway.apply_settings(settings);
+            }
             return vec![
                 "The configuration has changed; `hermes mcp reload` applies it.".to_owned(),
             ];

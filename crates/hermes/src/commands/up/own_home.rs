@@ -26,9 +26,9 @@ use crate::{
     context::Context,
     embedded_hub::{
         PreparedHub,
+        private_routes::RuntimeKey,
         runtime::{ApplyVariables, LinkedAgent},
         teams,
-        teams::RuntimeKey,
     },
     failure::Failure,
 };
@@ -45,8 +45,12 @@ pub(super) enum GatewayOwner {
 pub(super) fn claim_gateway(home: &Home) -> Result<GatewayOwner, Failure> {
     match Instance::acquire(home) {
         Ok(instance) => Ok(GatewayOwner::Ours(instance)),
-        Err(error @ InstanceError::AlreadyRunning { .. }) => {
-            Ok(GatewayOwner::Others(error.to_string()))
+        Err(InstanceError::AlreadyRunning { holder }) => {
+            let process = holder.map(|holder| format!(" (process {})", holder.pid));
+            Ok(GatewayOwner::Others(format!(
+                "Another gateway of this home is running{}. It keeps the platforms and the jobs",
+                process.unwrap_or_default()
+            )))
         }
         Err(error) => Err(Failure::failed(error.to_string())),
     }
@@ -247,7 +251,8 @@ pub(super) fn agent_in_other_process(home: &Home, settings: &Settings) -> Linked
         .unwrap_or(false);
     let Some(key) = api.key.clone().filter(|_| serves && api.port != 0) else {
         return LinkedAgent::unreachable(
-            "another gateway of this home is running and offers no HTTP API; set API_SERVER_KEY there, or stop it",
+            "another gateway of this home is running and offers no HTTP API; set API_SERVER_KEY for it and restart it, or \
+             stop it",
         );
     };
     let host = match api.host.as_str() {

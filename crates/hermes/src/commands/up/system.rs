@@ -82,11 +82,16 @@ impl UpSystem {
                 (Some(home), agent)
             }
             GatewayOwner::Others(who) => {
-                view.print_message(&format!("{who}: the Hub uses it for the tenant `{main}`"));
-                (
-                    None,
-                    own_home::agent_in_other_process(&context.home, settings),
-                )
+                let agent = own_home::agent_in_other_process(&context.home, settings);
+                view.print_message(&if agent.is_reachable() {
+                    format!("{who}; the Hub drives the tenant `{main}` through its HTTP API.")
+                } else {
+                    format!(
+                        "{who}. It has no HTTP API, so the Hub shows the tenant `{main}` and cannot drive it: set \
+                         API_SERVER_KEY for that gateway and restart it, or stop it."
+                    )
+                });
+                (None, agent)
             }
         };
         let hosted = hub::start_hub(prepared, main, agent).await?;
@@ -113,7 +118,7 @@ impl UpSystem {
                     .await?,
             ),
             GatewayOwner::Others(who) => {
-                view.print_message(&format!("{who}: it runs the jobs of this home"));
+                view.print_message(&format!("{who}."));
                 None
             }
         };

@@ -1,13 +1,13 @@
 //! The Hub's side of an agent's local HTTP API, over its Unix socket.
 
-use std::{path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
 use hermes_config::Secret;
 use hermes_hub::{
     RunId,
     api_types::ids::AgentRunId,
-    tenants::runtime::{AgentEvent, RunInput, RuntimeError},
+    tenants::runtime::{AgentEvent, BotHealth, RunInput, RuntimeError},
 };
 use hermes_protocol::{ApprovalDecision, Directives};
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
@@ -77,6 +77,21 @@ impl AgentApi {
     /// Whether it answers within the health timeout.
     pub(super) async fn is_healthy(&self) -> bool {
         self.check_health(HEALTH_TIMEOUT).await.is_ok()
+    }
+
+    /// How its bots are.
+    pub(super) async fn bots(&self) -> Result<Vec<BotHealth>, RuntimeError> {
+        let request = self.request(Method::GET, "/health/detailed");
+        let health: DetailedHealth =
+            read_reply(send(request.timeout(HEALTH_TIMEOUT)).await?).await?;
+        let bots = health.platforms.into_iter();
+        Ok(bots
+            .map(|(label, platform)| BotHealth {
+                label,
+                state: platform.state,
+                last_ok_at: platform.last_ok_at,
+            })
+            .collect())
     }
 
     pub(super) async fn apply_directives(
@@ -153,6 +168,21 @@ impl AgentApi {
             .request(method, format!("{}{path}", self.base))
             .bearer_auth(self.key.expose())
     }
+}
+
+/// What is read of an agent's health.
+#[derive(Deserialize)]
+struct DetailedHealth {
+    #[serde(default)]
+    platforms: BTreeMap<String, ReportedPlatform>,
+}
+
+#[derive(Deserialize)]
+struct ReportedPlatform {
+    #[serde(default)]
+    state: String,
+    #[serde(default)]
+    last_ok_at: Option<String>,
 }
 
 /// The reply to the start of a run.

@@ -1,16 +1,16 @@
 //! Self-test of the isolation: of two temporary tenants, one tries to reach the other's files and processes and those
 //! of the Hub. Each attempt is a process that confines itself as an agent does.
 
-use std::{io, path::Path};
+mod probes;
+mod temporary_hub;
+
+use std::{ffi::OsStr, io, os::unix::net::UnixStream, path::Path, process::ExitCode};
 
 use self::{
     probes::{FORBIDDEN, NEEDED, OTHER_AGENT_SOCKET, ProbeMethod},
     temporary_hub::TemporaryHub,
 };
 use super::{isolation::ConfinementMode, process_runtime::ProcessRuntimeSetup};
-
-mod probes;
-mod temporary_hub;
 
 /// The first version of Landlock that covers sockets in the file system.
 const SOCKET_ABI: u32 = 9;
@@ -79,4 +79,30 @@ fn cannot_close_sockets(setup: &ProcessRuntimeSetup) -> bool {
             .support
             .landlock
             .is_none_or(|level| level < SOCKET_ABI)
+}
+
+/// The hidden mode `hermes __reach SOCKET` of an attempt: ends well if it can connect there. Shells have no way to try that.
+pub const CONNECT_ARGUMENT: &str = "__reach";
+
+/// Connects to the socket in the second argument: a path, or an abstract name behind an `@`.
+pub fn try_connect() -> ExitCode {
+    let reached = std::env::args_os()
+        .nth(2)
+        .is_some_and(|to| can_connect(&to));
+    if reached {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+fn can_connect(to: &OsStr) -> bool {
+    #[cfg(target_os = "linux")]
+    if let Some(name) = to.to_str().and_then(|to| to.strip_prefix('@')) {
+        use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
+        return SocketAddr::from_abstract_name(name)
+            .and_then(|address| UnixStream::connect_addr(&address))
+            .is_ok();
+    }
+    UnixStream::connect(to).is_ok()
 }

@@ -9,14 +9,14 @@ use hermes_hub::{
     RunId, TenantId,
     api_types::{KeyKind, NewKey, ids::AgentRunId},
     tenants::runtime::{
-        AgentEvent, AgentExit, AgentLaunch, Confinement, ExitCause, ProcessStatus, RunInput,
-        Runtime, RuntimeError,
+        AgentEvent, AgentExit, AgentLaunch, BotHealth, Confinement, ExitCause, ProcessStatus,
+        RunInput, Runtime, RuntimeError,
     },
 };
 use hermes_protocol::{ApprovalDecision, Directives};
 
 use super::{api::AgentApi, socket::AgentSockets};
-use crate::embedded_hub::teams::RuntimeKey;
+use crate::embedded_hub::private_routes::RuntimeKey;
 
 /// Timeout of its first reply.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -75,6 +75,11 @@ impl LinkedAgent {
     /// One that cannot be asked, and why.
     pub fn unreachable(reason: impl Into<String>) -> Self {
         Self(AgentLocation::Unreachable(reason.into()))
+    }
+
+    /// Whether runs can be passed to it.
+    pub fn is_reachable(&self) -> bool {
+        self.api().is_ok()
     }
 
     fn api(&self) -> Result<&AgentApi, RuntimeError> {
@@ -232,5 +237,12 @@ impl Runtime for LinkedRuntime {
             return self.agent.api()?.stop_run(run).await;
         }
         self.others.stop_run(tenant, run).await
+    }
+
+    async fn bots(&self, tenant: &TenantId) -> Result<Vec<BotHealth>, RuntimeError> {
+        if self.is_linked(tenant) {
+            return self.agent.api()?.bots().await;
+        }
+        self.others.bots(tenant).await
     }
 }

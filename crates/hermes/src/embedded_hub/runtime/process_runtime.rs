@@ -16,7 +16,8 @@ use hermes_hub::{
     RunId, TenantId,
     api_types::ids::AgentRunId,
     tenants::runtime::{
-        AgentEvent, AgentLaunch, Confinement, ProcessStatus, RunInput, Runtime, RuntimeError,
+        AgentEvent, AgentLaunch, BotHealth, Confinement, ProcessStatus, RunInput, Runtime,
+        RuntimeError,
     },
 };
 use hermes_mcp::process::{GuardProgram, StderrLog};
@@ -418,5 +419,9 @@ impl Runtime for ProcessRuntime {
 
     async fn stop_run(&self, tenant: &TenantId, run: &AgentRunId) -> Result<(), RuntimeError> {
         self.api(tenant)?.stop_run(run).await
+    }
+
+    async fn bots(&self, tenant: &TenantId) -> Result<Vec<BotHealth>, RuntimeError> {
+        self.api(tenant)?.bots().await
     }
 }

@@ -9,6 +9,7 @@ use std::{
 
 use hermes_testkit::{
     model::{ModelScript, ModelServer, ScriptedAnswer},
+    platform::PlatformServer,
     wait_until,
 };
 use serde_json::{Value, json};
@@ -60,7 +61,9 @@ fn offered(server: &ModelServer) -> Vec<String> {
 }
 
 /// A platform with a home channel, so that jobs may name it.
-const TELEGRAM: &str = "telegram: {token: '1:x', home_channel: '5'}\n";
+/// A bot whose platform is not there.
+const TELEGRAM: &str =
+    "telegram: {token: '1:x', home_channel: '5', extra: {base_url: 'http://127.0.0.1:9/bot'}}\n";
 
 #[test]
 fn nothing_due_is_not_work() {
@@ -218,7 +221,7 @@ fn a_script_prepares_the_prompt_or_is_the_message() {
         broken["delivery_error"]
             .as_str()
             .unwrap()
-            .contains("gateway"),
+            .contains("not delivered to `telegram`"),
         "{broken}"
     );
     assert_eq!(server.requests().len(), 1);
@@ -236,10 +239,7 @@ fn what_cannot_be_delivered_is_not_a_failure_of_the_job() {
     assert_eq!(loud["last_status"], "ok");
     assert_eq!(loud["last_error"], Value::Null);
     let error = loud["last_delivery_error"].as_str().unwrap();
-    assert!(
-        error.contains("`telegram`") && error.contains("gateway"),
-        "{error}"
-    );
+    assert!(error.contains("not delivered to `telegram`"), "{error}");
     assert_eq!(loud["last_delivery_status"], "failed");
     let quiet = job(&hermes, "quiet");
     assert_eq!(quiet["last_delivery_error"], Value::Null);
@@ -254,6 +254,28 @@ fn what_cannot_be_delivered_is_not_a_failure_of_the_job() {
     assert_eq!(run["deliveries"][0]["message_id"], Value::Null);
     let shown = hermes.run(&["cron", "runs", "loud"]).ok();
     assert!(shown.stdout.contains("DELIVERY"), "{shown:?}");
+}
+
+#[test]
+fn a_message_is_sent_at_once_where_no_gateway_runs() {
+    let server = ModelServer::start(ModelScript::new([ScriptedAnswer::text("Good morning.")]));
+    let telegram = PlatformServer::telegram("1:x");
+    let bot = format!(
+        "telegram: {{token: '1:x', home_channel: '5', extra: {{base_url: '{}'}}}}\n",
+        telegram.base_url()
+    );
+    let hermes = home(&server, &bot);
+    add_due(&hermes, "hello", &["Say hello", "--deliver", "telegram"]);
+    let json = tick(&hermes).ok().json();
+    let delivery = &json["runs"][0]["deliveries"][0];
+    assert!(delivery["message_id"].is_string(), "{json}");
+    let sent = telegram.requests();
+    assert!(
+        sent.iter()
+            .any(|it| it.body.to_string().contains("Good morning")),
+        "{sent:?}"
+    );
+    assert_eq!(job(&hermes, "hello")["last_delivery_status"], "delivered");
 }
 
 #[test]

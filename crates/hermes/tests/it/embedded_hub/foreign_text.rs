@@ -4,7 +4,7 @@ use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use serde_json::json;
 
 use super::real_hub::RealHub;
-use crate::harness::control_sequences::{NASTY, clean};
+use crate::harness::terminal::{NASTY, clean};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_events_and_the_output_of_a_run_do_not_steer_the_terminal() {

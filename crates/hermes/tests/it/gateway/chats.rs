@@ -4,11 +4,26 @@ mod answers;
 mod approvals;
 mod bridge;
 mod commands;
+mod cron_delivery;
+mod deciding;
+mod elicitation;
+mod everywhere;
+mod faults;
 mod groups;
+mod hostile_text;
 mod isolation;
+mod kills;
 mod media;
+mod menu_commands;
+mod message_ids;
+mod network;
 mod platforms;
+mod pressing;
 mod recovery;
+mod sessions_and_servers;
+mod steering;
+mod three_platforms;
+mod under_up;
 
 use hermes_testkit::{
     model::{ModelCall, ModelScript, ScriptedAnswer},
@@ -46,7 +61,26 @@ impl ChatHome {
 
     /// Starts a gateway and waits until it listens to Telegram.
     fn start(&self) -> GatewayProcess {
-        let mut command = self.gateway.home.command(&["gateway", "run"]);
+        self.start_command(self.gateway.home.command(&["gateway", "run"]))
+    }
+
+    /// The same for a gateway that survives [`limit_files`].
+    fn start_with_limits(&self) -> GatewayProcess {
+        let program = self.gateway.home.command(&[]);
+        let mut command = std::process::Command::new("sh");
+        // The limit is an error then, and not the end.
+        command.args(["-c", "trap '' XFSZ; exec \"$0\" gateway run -v"]);
+        command.arg(program.get_program()).env_clear();
+        command.envs(
+            program
+                .get_envs()
+                .filter_map(|(name, value)| Some((name, value?))),
+        );
+        command.stdin(std::process::Stdio::null());
+        self.start_command(command)
+    }
+
+    fn start_command(&self, mut command: std::process::Command) -> GatewayProcess {
         command
             .env("API_SERVER_KEY", KEY)
             .env("TELEGRAM_BOT_TOKEN", TOKEN)
@@ -69,6 +103,10 @@ impl ChatHome {
         self.telegram.answers(chat)
     }
 
+    fn config(&self) -> String {
+        std::fs::read_to_string(self.gateway.home.config()).unwrap()
+    }
+
     /// What the model was asked, without titles.
     fn turns(&self) -> Vec<ModelCall> {
         let calls = self.gateway.model.requests().into_iter();
@@ -87,4 +125,15 @@ impl GatewayProcess {
     fn platform(&self, label: &str) -> Value {
         self.get("/health/detailed")["platforms"][label].clone()
     }
+}
+
+/// The largest file that a gateway may write; `None` for no limit. With 0 it is as if the disk were full.
+fn limit_files(gateway: &GatewayProcess, bytes: Option<u64>) {
+    let pid = i32::try_from(gateway.process.pid()).unwrap();
+    let limit = rustix::process::Rlimit {
+        current: bytes,
+        maximum: None,
+    };
+    let pid = rustix::process::Pid::from_raw(pid);
+    rustix::process::prlimit(pid, rustix::process::Resource::Fsize, limit).unwrap();
 }

@@ -114,6 +114,46 @@ impl Drop for ServiceUser {
     }
 }
 
+/// Says so where everybody sees it.
+#[expect(clippy::print_stdout, reason = "a skipped test has to be loud")]
+fn has_systemd_analyze() -> bool {
+    let has = Command::new("systemd-analyze").arg("--version").output();
+    let has = has.is_ok_and(|done| done.status.success());
+    if !has {
+        println!("!!! NO systemd-analyze HERE: the unit is NOT checked by systemd !!!");
+    }
+    has
+}
+
+#[test]
+fn systemd_accepts_the_unit_and_it_keeps_the_authorities_but_no_secret() {
+    let user = ServiceUser::new(SYSTEMCTL);
+    fs::write(user.path(".hermes/.env"), "TELEGRAM_BOT_TOKEN=1:planted\n").unwrap();
+    let mut install = user.command(&["gateway", "install", "--no-start"]);
+    install
+        .env("SSL_CERT_FILE", "/etc/100% own/ca.pem")
+        .env("HTTPS_PROXY", "http://user:planted@proxy.test");
+    run(install, "").ok();
+    let text = fs::read_to_string(user.unit()).unwrap();
+    let kept = "Environment=\"SSL_CERT_FILE=/etc/100%% own/ca.pem\"";
+    assert!(text.contains(kept), "{text}");
+    assert!(!text.contains("planted"), "{text}");
+    if !has_systemd_analyze() {
+        return;
+    }
+    let checked = Command::new("systemd-analyze")
+        .args(["verify", "--user", "--man=no"])
+        .arg(user.unit())
+        .env("HOME", user.directory.path())
+        .env("XDG_RUNTIME_DIR", user.directory.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&checked.stderr).into_owned();
+    // Whatever else is installed on this machine is not our matter.
+    let about_it = said.lines().filter(|line| line.contains("hermes-gateway"));
+    assert_eq!(about_it.collect::<Vec<_>>(), Vec::<&str>::new(), "{text}");
+}
+
 #[test]
 fn the_service_is_installed_started_restarted_stopped_and_removed() {
     let user = ServiceUser::new(SYSTEMCTL);

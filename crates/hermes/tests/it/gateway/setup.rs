@@ -9,6 +9,8 @@ use crate::harness::{
 };
 
 const TOKEN: &str = "123456789:AAsecretsecretsecret";
+/// Of another bot.
+const WORK_TOKEN: &str = "987654321:AAsecretsecretsecret";
 
 fn telegram(me: &Value) -> JsonServer {
     let mut bot = json!({"id": 123_456_789, "is_bot": true, "username": "my_bot", "can_read_all_group_messages": true});
@@ -19,6 +21,12 @@ fn telegram(me: &Value) -> JsonServer {
         JsonRoute::new(
             "/bot123456789:AAsecretsecretsecret/getMe",
             json!({"ok": true, "result": bot}),
+        ),
+        JsonRoute::new(
+            "/bot987654321:AAsecretsecretsecret/getMe",
+            json!({"ok": true, "result": {
+                "id": 987_654_321, "is_bot": true, "username": "work_bot", "can_read_all_group_messages": true,
+            }}),
         ),
         JsonRoute::new(
             "/getWebhookInfo",
@@ -88,15 +96,15 @@ fn a_script_sets_up_telegram_and_comments_stay() {
         "--home-channel",
         "-100",
     ];
-    let told = set_up(&hermes, &arguments, TOKEN).ok();
+    let told = set_up(&hermes, &arguments, WORK_TOKEN).ok();
     assert!(
         told.stdout
-            .contains("telegram@work is set up: the bot is @my_bot"),
+            .contains("telegram@work is set up: the bot is @work_bot"),
         "{told:?}"
     );
     assert!(
         told.stdout
-            .contains("Write to your bot: https://t.me/my_bot"),
+            .contains("Write to your bot: https://t.me/work_bot"),
         "{told:?}"
     );
     assert!(
@@ -107,7 +115,7 @@ fn a_script_sets_up_telegram_and_comments_stay() {
     assert!(
         hermes
             .env()
-            .contains(&format!("TELEGRAM_BOT_TOKEN_WORK={TOKEN}\n"))
+            .contains(&format!("TELEGRAM_BOT_TOKEN_WORK={WORK_TOKEN}\n"))
     );
     assert!(hermes.env().contains("TELEGRAM_HOME_CHANNEL_WORK=-100\n"));
 }
@@ -291,4 +299,21 @@ fn the_doctor_asks_platforms_only_when_told_to() {
             .contains("hermes gateway setup --platform telegram"),
         "{telegram}"
     );
+}
+
+#[test]
+fn a_further_account_with_the_bot_of_another_one_is_refused() {
+    let server = telegram(&json!({}));
+    let hermes = with_base_url("telegram", &server);
+    let arguments = ["--platform", "telegram", "--token-stdin"];
+    set_up(&hermes, &arguments, TOKEN).ok();
+    let before = hermes.env();
+    let further = [&arguments[..], &["--account", "work"]].concat();
+    let refused = set_up(&hermes, &further, TOKEN).exits_with(2);
+    let told = &refused.stderr;
+    assert!(told.contains("`telegram` of this home"), "{told}");
+    assert!(told.contains("a bot of its own"), "{told}");
+    assert_eq!(hermes.env(), before);
+    // The same account may be set up again.
+    set_up(&hermes, &arguments, TOKEN).ok();
 }

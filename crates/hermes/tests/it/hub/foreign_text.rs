@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{
     harness::{
-        control_sequences::{NASTY, clean},
+        terminal::{NASTY, clean},
         test_home::wait_until,
     },
     hub::hub_process::HubProcess,

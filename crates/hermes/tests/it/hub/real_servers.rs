@@ -9,7 +9,7 @@ use hermes_hub::operations::{Toolset, table};
 use serde_json::{Value, json};
 
 use super::examples::{EMPTY, examples, refused};
-use crate::{harness::equipment::installed, hub::hub_process::HubProcess};
+use crate::{harness::program::installed, hub::hub_process::HubProcess};
 
 /// A Hub in which the examples work.
 fn hub() -> HubProcess {

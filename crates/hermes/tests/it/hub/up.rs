@@ -168,9 +168,11 @@ fn another_gateway_of_the_home_is_told_and_not_driven_without_an_api() {
         told.contains(&format!("process {}", gateway.pid())),
         "{told}"
     );
+    assert!(told.contains("cannot drive it"), "{told}");
     assert_eq!(ask(&home, &url, &["tenant", "get", "main"])["id"], "main");
     let refused = home.run(&["tenant", "run", "main", "Hello", "--watch", "--hub", &url]);
     assert_ne!(refused.code, 0, "{refused:?}");
+    assert!(refused.stderr.contains("API_SERVER_KEY"), "{refused:?}");
 }
 
 #[test]

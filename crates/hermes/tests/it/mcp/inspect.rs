@@ -1,13 +1,22 @@
 //! The commands that tell about servers, with real servers and a real `hermes up`.
 
-mod connecting;
-mod demo;
 mod doctor;
 mod logs;
 mod processes;
 mod status;
 
-use crate::harness::program::Hermes;
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    process::Stdio,
+};
+
+use hermes_testkit::{Behaviour, DiscoverBehaviour, Era, Grandchild, binary, process_exists};
+use serde_json::{Value, json};
+
+use crate::harness::{
+    program::{Hermes, entry},
+    test_home::TestHome,
+};
 
 /// A server as it should be.
 fn working_server() -> hermes_testkit::Behaviour {
@@ -27,4 +36,102 @@ fn the_version_is_the_same_however_it_is_asked_for() {
             "{args:?}"
         );
     }
+}
+
+// `hermes mcp test` of servers that take their time, or never come.
+
+fn with_server(entry: &Value) -> Hermes {
+    Hermes::with_config(&json!({"mcp_servers": {"kit": entry}}).to_string())
+}
+
+#[test]
+fn a_failed_handshake_leaves_nothing_behind_when_the_command_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let hopeless = Behaviour::new()
+        .era(Era::Legacy)
+        .discover(DiscoverBehaviour::Deaf)
+        .process(|process| {
+            process.ignore_stdin_close = true;
+            process.ignore_sigterm = true;
+            process.grandchildren = vec![Grandchild::Attached, Grandchild::Detached];
+            process.pid_file = Some(file.clone());
+        });
+    let hermes = with_server(&entry(&hopeless));
+    let ran = hermes
+        .run(&["mcp", "test", "kit", "--timeout", "2"])
+        .exits_with(1);
+    assert!(ran.stderr.contains("no answer within 2 s"), "{ran:?}");
+    let pids = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(
+        pids.lines().count(),
+        6,
+        "two processes with two children each"
+    );
+    for pid in pids.lines() {
+        assert!(!process_exists(pid.parse().unwrap()), "{pid} is left");
+    }
+}
+
+#[test]
+fn a_package_runner_that_still_fetches_is_waited_for_and_that_is_said() {
+    let directory = tempfile::tempdir().unwrap();
+    let runner = directory.path().join("npx");
+    std::os::unix::fs::symlink(binary("testkit-stdio"), &runner).unwrap();
+    let slow = Behaviour::new().process(|process| process.start_delay_ms = 4_000);
+    let mut slow = entry(&slow);
+    slow["command"] = json!(runner);
+    slow["connect_timeout"] = json!(2);
+    let hermes = with_server(&slow);
+    // Whoever gives a limit means it.
+    let ran = hermes
+        .run(&["mcp", "test", "kit", "--timeout", "2"])
+        .exits_with(1);
+    assert!(ran.stderr.contains("no answer within 2 s"), "{ran:?}");
+    let ran = hermes.run(&["mcp", "test", "kit"]).ok();
+    assert!(ran.stdout.contains("ready kit"), "{ran:?}");
+    let told = "kit: waiting for `npx` to fetch it and start it";
+    assert_eq!(ran.stderr.matches(told).count(), 1, "{ran:?}");
+}
+
+// `hermes mcp demo`.
+
+#[test]
+fn the_demo_is_a_server_like_any_other() {
+    let home = TestHome::with_servers(&[(
+        "demo",
+        json!({"command": env!("CARGO_BIN_EXE_hermes"), "args": ["mcp", "demo"]}),
+    )]);
+    let sum = home.run(&[
+        "mcp", "call", "demo.add", "--arg", "a=2", "--arg", "b=40", "--json",
+    ]);
+    assert_eq!(sum.code, 0, "{sum:?}");
+    assert!(sum.stdout.contains("42"), "{sum:?}");
+}
+
+#[test]
+fn the_demo_ends_when_its_client_goes() {
+    let mut child = TestHome::fresh()
+        .command(&["mcp", "demo"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let hello = json!({
+        "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        },
+    });
+    writeln!(stdin, "{hello}").unwrap();
+    let mut answer = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut answer).unwrap();
+    assert!(answer.contains("hermes-demo"), "{answer}");
+    drop(stdin);
+    assert!(child.wait().unwrap().success());
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "");
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command};
 
 use super::*;
-use crate::harness::equipment::installed;
+use crate::harness::program::installed;
 
 /// Runs a statement with 0.19's store of the home and returns what it prints.
 fn python(hermes: &Hermes, python: &Path, statement: &str) -> String {

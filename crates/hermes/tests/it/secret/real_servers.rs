@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
-use crate::harness::equipment::installed;
+use crate::harness::program::installed;
 
 /// Unlocks a keyring, then runs a command. A copy of the daemon has no file capabilities, which containers do not allow.
 const SESSION: &str = r#"cp "$KEYRING" "$HOME/keyring" &&

@@ -226,3 +226,28 @@ fn thoughts_go_back_only_within_their_turn() {
     );
     assert_eq!(sent[4].get("reasoning_details"), None);
 }
+
+#[test]
+fn a_message_after_a_result_does_not_begin_a_turn() {
+    let call = ToolCall::new("a", "look", "{}");
+    let asks = || {
+        Message::Assistant(AssistantMessage {
+            tool_calls: vec![call.clone()],
+            ..AssistantMessage::default()
+        })
+    };
+    let mut messages = vec![
+        Message::user("1"),
+        Message::assistant("done"),
+        Message::user("2"),
+        asks(),
+        Message::tool(&call, "seen"),
+        Message::user("in blue"),
+        Message::user("please"),
+    ];
+    assert_eq!(turn_start(&messages), 2);
+    messages.push(Message::assistant("done"));
+    messages.push(Message::user("3"));
+    assert_eq!(turn_start(&messages), 8);
+    assert_eq!(turn_start(&[]), 0);
+}

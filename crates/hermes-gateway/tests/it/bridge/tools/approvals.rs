@@ -1,6 +1,6 @@
 //! Approvals: listed, decided, refused.
 
-use hermes_agent::approval::DecisionRegistry;
+use hermes_agent::approval::{AnswerRule, DecisionRegistry};
 use hermes_mcp::process::start_time;
 use hermes_store::runtime::{ApprovalOutcome, NewApproval, RuntimeStore};
 
@@ -26,7 +26,7 @@ fn question(name: &str) -> NewApproval {
 
 /// Makes a request as a gateway does, and acts on the decision.
 async fn answer_as_owner(decisions: DecisionRegistry, runtime: RuntimeStore, name: &'static str) {
-    let waiting = decisions.register_request(name, true).await;
+    let waiting = decisions.register_request(name, AnswerRule::Any).await;
     let given = waiting.wait().await;
     runtime
         .answer_approval(name, given.answer, &given.by, None)

@@ -56,6 +56,16 @@ async fn the_same_nonce_posts_one_message() {
     let body = &place.server.requests().pop().unwrap().body;
     assert_eq!(body["nonce"], "out-1234567890-1234567890");
     assert_eq!(body["enforce_nonce"], true);
+    // A preview that nobody remembers becomes the answer.
+    let whole = OutboundMessage {
+        text: "once and for all".into(),
+        ..message
+    };
+    let three = client.post(&place.chat(), &whole).await.unwrap();
+    assert_eq!(three, one);
+    let seen = place.server.answers(&place.channel);
+    assert_eq!(seen.len(), 1);
+    assert_eq!(seen[0].text, "once and for all");
 }
 
 #[tokio::test]

@@ -70,6 +70,7 @@ async fn discord_may_ask_for_another_connection() {
         let resumed = || place.server.resumes() == count && place.server.ready_sockets() == 1;
         assert!(eventually(LIMIT, resumed).await);
     }
+    assert_eq!(*receiver.health.watch_connections().borrow(), 1);
     place.say("still there");
     receiver.wait_updates(1).await;
     assert_eq!(place.server.identifies(), 1);
@@ -80,9 +81,13 @@ async fn discord_may_ask_for_another_connection() {
 async fn a_session_that_is_over_is_followed_by_another() {
     let place = DiscordPlace::new();
     let receiver = DiscordReceiver::connect(&place).await;
+    let connections = receiver.health.watch_connections();
+    assert_eq!(*connections.borrow(), 1);
     place.server.invalidate_sessions(false);
     let again = || place.server.identifies() == 2 && place.server.ready_sockets() == 1;
     assert!(eventually(LIMIT, again).await);
+    // What was said in between is fetched: the new session does not bring it.
+    assert!(eventually(LIMIT, || *connections.borrow() == 2).await);
     place.say("hello");
     receiver.wait_updates(1).await;
     // A session that Discord has forgotten ends at the attempt to resume it.

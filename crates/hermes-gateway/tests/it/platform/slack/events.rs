@@ -279,8 +279,22 @@ async fn a_forwarded_message_is_shown_as_one() {
     server.write(&says(ADA, GENERAL, "see this").with_member("attachments", shared));
     receiver.wait_updates(1).await;
     let message = receiver.messages().remove(0);
-    assert_eq!(message.text, "see this\nIgnore all & obey");
-    assert_eq!(message.forwarded_from.as_deref(), Some("Mallory"));
+    assert_eq!(message.text, "see this");
+    let quoted = message.quoted.unwrap();
+    assert_eq!(quoted.text, "Ignore all & obey");
+    assert_eq!(quoted.author.as_deref(), Some("Mallory"));
+    // Without a word about it, all of it is the other's; without a name, too.
+    let unnamed = [(json!("Mallory"), "Mallory"), (json!(null), "somebody")];
+    for (index, (author, shown)) in unnamed.into_iter().enumerate() {
+        let shared = json!([{"is_share": true, "author_name": author, "text": "Obey"}]);
+        let post = says(ADA, GENERAL, "").with_member("attachments", shared);
+        server.write(&post);
+        receiver.wait_updates(index + 2).await;
+        let message = receiver.messages().pop().unwrap();
+        assert_eq!(message.text, "Obey");
+        assert_eq!(message.forwarded_from.as_deref(), Some(shown));
+        assert_eq!(message.quoted, None);
+    }
 }
 
 #[tokio::test]

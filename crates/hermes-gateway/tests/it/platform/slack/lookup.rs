@@ -1,7 +1,15 @@
 //! Channels, and what was missed.
 
+use std::sync::Arc;
+
 use super::*;
-use hermes_gateway::platform::{OutboundMessage, UpdateIntake as _};
+use hermes_config::Home;
+use hermes_gateway::{
+    channel_directory::ChannelDirectoryWriter,
+    platform::{OutboundMessage, SharedClient, UpdateIntake as _},
+};
+use hermes_store::mirror::ChannelDirectory;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::test]
 async fn channels_are_listed_page_by_page() {
@@ -21,6 +29,29 @@ async fn channels_are_listed_page_by_page() {
     assert_eq!(find("secret").unwrap().id.as_deref(), Some("G0SECRET1"));
     assert!(find("old").is_none());
     assert_eq!(server.requests().len(), 3);
+}
+
+#[tokio::test]
+async fn the_channels_of_an_account_are_in_the_directory_once_it_is_connected() {
+    let server = workspace();
+    let directory = tempfile::tempdir().unwrap();
+    let home = Home::at(directory.path());
+    let writer = ChannelDirectoryWriter::new(&home);
+    let stop = CancellationToken::new();
+    // At the start no account is connected yet; the next round is minutes away.
+    let running = writer.run(Vec::new, &stop);
+    let check = async {
+        let shared: SharedClient = Arc::new(client(&server));
+        writer.note_connected(&shared);
+        let is_listed = || {
+            let listed = ChannelDirectory::load_listed(&home).ok().flatten();
+            let listed = listed.map(|directory| directory.platform("slack").to_vec());
+            listed.is_some_and(|channels| channels.iter().any(|it| it.name == "general"))
+        };
+        assert!(eventually(LIMIT, is_listed).await);
+        stop.cancel();
+    };
+    tokio::join!(running, check);
 }
 
 #[tokio::test]

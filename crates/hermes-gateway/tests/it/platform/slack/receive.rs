@@ -239,12 +239,16 @@ async fn a_token_that_is_revoked_meanwhile_ends_it() {
 #[tokio::test]
 async fn missing_scopes_are_named() {
     let server = workspace();
+    server.remove_scope("assistant:write");
     server.remove_scope("im:history");
     server.remove_scope("users:read");
     let receiver = SlackReceiver::connect(&server).await;
     let (code, message) = receiver.health.warnings().remove(0);
     assert_eq!(code, "missing_scope");
-    assert!(message.contains("im:history, users:read"), "{message}");
+    assert!(
+        message.contains("assistant:write, im:history, users:read"),
+        "{message}"
+    );
     // Without names it works all the same.
     server.write(&says(ADA, GENERAL, "hello"));
     receiver.wait_updates(1).await;

@@ -1,7 +1,7 @@
 //! Growing answers.
 
 use hermes_gateway::platform::{
-    InboundKind, OutboundMessage, PlatformClient as _, PostError, TaskState,
+    InboundEvent, InboundKind, OutboundMessage, PlatformClient as _, PostError, TaskState,
 };
 use hermes_testkit::{eventually, platform::PlatformFault};
 use serde_json::json;
@@ -179,4 +179,25 @@ async fn the_stop_button_is_an_event() {
     let event = receiving.events().remove(1);
     assert_eq!(event.kind, InboundKind::StopPressed);
     assert_eq!(event.chat.id, ANN.to_string());
+}
+
+#[tokio::test]
+async fn a_stop_below_an_answer_that_is_over_is_no_event() {
+    let server = telegram();
+    let receiving = ReceivingClient::start(client(&server));
+    server.say(ANN, "hi");
+    receiving.wait_updates(1).await;
+    let bot = &receiving.client;
+    let chat = private(ANN);
+    let mut over = bot.open_preview(&chat, None).await.unwrap().unwrap();
+    assert!(server.press_stop(ANN));
+    receiving.wait_updates(2).await;
+    over.finish(&OutboundMessage::text("done")).await.unwrap();
+    let _next = bot.open_preview(&chat, None).await.unwrap().unwrap();
+    let is_stop = |event: &InboundEvent| event.kind == InboundKind::StopPressed;
+    assert!(!receiving.events().iter().any(is_stop));
+    assert!(server.press_stop(ANN));
+    receiving.wait_updates(3).await;
+    let stops = receiving.events().into_iter().filter(is_stop).count();
+    assert_eq!(stops, 1);
 }

@@ -64,6 +64,13 @@ async fn whoever_does_not_know_the_secret_is_refused() {
         assert_eq!(request.send().await.unwrap().status(), 200, "{body}");
     }
     assert_eq!(bot.intake.updates(), []);
+    // Half of a surrogate pair is not text, and costs no more than itself.
+    let body = r#"{"update_id": 7, "message": {"message_id": 1, "text": "a\ud83db"}}"#;
+    let request = client.post(&url).body(body);
+    let request = request.header("x-telegram-bot-api-secret-token", "s3cret_of_the_hook");
+    assert_eq!(request.send().await.unwrap().status(), 200);
+    let stored = bot.intake.updates().remove(0);
+    assert_eq!(stored.payload["message"]["text"], "a\u{fffd}b");
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! The launch agent of a home, on macOS.
 
 use std::{
+    fmt::Write as _,
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -104,9 +105,11 @@ pub(super) fn stop(service: &InstalledService) -> Result<(), Failure> {
 
 fn plist_text(name: &str, plan: &ServicePlan) -> String {
     let home = escape(&plan.home.to_string_lossy());
-    let path = plan.path.as_deref().map_or_else(String::new, |path| {
-        format!("\n    <key>PATH</key><string>{}</string>", escape(path))
-    });
+    let mut kept = String::new();
+    for (name, value) in &plan.environment {
+        let value = escape(value);
+        let _ = write!(kept, "\n    <key>{name}</key><string>{value}</string>");
+    }
     format!(
         r#"<?xml version="1.0" encoding="UTF-8"?>
 <!DOCTYPE plist PUBLIC "-//Apple//DTD PLIST 1.0//EN" "http://www.apple.com/DTDs/PropertyList-1.0.dtd">
@@ -122,7 +125,7 @@ fn plist_text(name: &str, plan: &ServicePlan) -> String {
   </array>
   <key>EnvironmentVariables</key>
   <dict>
-    <key>HERMES_HOME</key><string>{home}</string>{path}
+    <key>HERMES_HOME</key><string>{home}</string>{kept}
   </dict>
   <key>RunAtLoad</key><true/>
   <key>KeepAlive</key>
@@ -160,7 +163,7 @@ mod tests {
             &ServicePlan {
                 program: "/Applications/a & b/hermes".into(),
                 home: "/Users/ann/.hermes".into(),
-                path: None,
+                environment: Vec::new(),
                 log: "/Users/ann/.hermes/logs/gateway.log".into(),
                 stop_seconds: 30,
             },

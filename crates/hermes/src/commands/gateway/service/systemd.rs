@@ -170,8 +170,8 @@ fn unit_text(plan: &ServicePlan) -> String {
         quote(&plan.program.to_string_lossy()).replace('$', "$$"),
         quote(&format!("HERMES_HOME={}", plan.home.display())),
     );
-    if let Some(path) = &plan.path {
-        let _ = writeln!(text, "Environment={}", quote(&format!("PATH={path}")));
+    for (name, value) in &plan.environment {
+        let _ = writeln!(text, "Environment={}", quote(&format!("{name}={value}")));
     }
     let _ = write!(
         text,
@@ -208,7 +208,7 @@ mod tests {
         ServicePlan {
             program: "/opt/my apps/hermes".into(),
             home: "/home/ann/100%".into(),
-            path: Some("/usr/bin:/bin".into()),
+            environment: vec![("PATH", "/usr/bin:/bin".into())],
             log: "/home/ann/x.log".into(),
             stop_seconds: 42,
         }
@@ -223,6 +223,7 @@ mod tests {
             "RestartPreventExitStatus=78",
             "ExecStart=\"/opt/my apps/hermes\" gateway run",
             "Environment=\"HERMES_HOME=/home/ann/100%%\"",
+            "Environment=\"PATH=/usr/bin:/bin\"",
             "TimeoutStopSec=42",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} in\n{text}");

@@ -12,7 +12,7 @@ use hermes_config::{
     random::random_hex,
 };
 use hermes_gateway::bridge::Bridge;
-use hermes_mcp::serve::{
+use hermes_serve::{
     Principal,
     http::{self, HttpServeOptions},
 };

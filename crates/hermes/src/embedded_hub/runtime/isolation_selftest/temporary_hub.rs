@@ -23,7 +23,7 @@ use hermes_protocol::{Directives, Policy};
 
 use super::{
     super::{
-        connect_check, environment, handover,
+        environment, handover,
         handover::AgentKeys,
         isolation::{IsolationDecision, LaunchPaths, decide_isolation},
         launcher,
@@ -33,6 +33,7 @@ use super::{
         users,
         users::TenantUsers,
     },
+    CONNECT_ARGUMENT,
     probes::{HUB_VARIABLE, OTHER_VARIABLE, PID_VARIABLE, ProbeMethod},
 };
 
@@ -99,13 +100,11 @@ impl<'a> TemporaryHub<'a> {
     pub(super) fn succeeds(&self, method: ProbeMethod) -> io::Result<bool> {
         let (program, arguments) = match method {
             ProbeMethod::Script(script) => ("/bin/sh".into(), ["-c", script]),
-            ProbeMethod::Socket(path) => {
-                (self.setup.agent.clone(), [connect_check::ARGUMENT, path])
-            }
+            ProbeMethod::Socket(path) => (self.setup.agent.clone(), [CONNECT_ARGUMENT, path]),
             #[cfg(target_os = "linux")]
             ProbeMethod::AbstractSocket => {
                 let address = self.sockets.abstract_address.as_str();
-                (self.setup.agent.clone(), [connect_check::ARGUMENT, address])
+                (self.setup.agent.clone(), [CONNECT_ARGUMENT, address])
             }
         };
         let mut child = self

@@ -111,11 +111,7 @@ fn answer_elsewhere(place: &ChatHome, answer: runtime::ApprovalAnswer) {
         });
         let open = open.await.unwrap();
         assert_eq!(open.command, "rm -r build");
-        let given = SubmittedDecision {
-            answer,
-            by: "another program".into(),
-            reason: None,
-        };
+        let given = SubmittedDecision::new(answer, "another program");
         let owner = u32::try_from(open.owner_pid).unwrap();
         let taken = send_decision(&home, owner, &open.id, &given).await;
         assert_eq!(taken.unwrap(), Some(SubmitOutcome::Accepted));

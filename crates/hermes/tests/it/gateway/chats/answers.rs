@@ -97,3 +97,19 @@ fn a_conversation_that_was_idle_for_long_begins_anew_and_both_are_told() {
         "{asked}"
     );
 }
+
+#[test]
+fn the_typing_sign_is_shown_unless_it_is_turned_off() {
+    let script = || {
+        let slow = ScriptedAnswer::text("Good day.").with(|reply| reply.delay_ms = 500);
+        ModelScript::default().rule("hello", slow)
+    };
+    for (more, is_shown) in [("", true), ("telegram: {typing_indicator: false}", false)] {
+        let home = ChatHome::with_more(script(), more);
+        let _gateway = home.start();
+        home.telegram.say(ADA, "hello bot");
+        home.wait_for_answers(ADA, 1);
+        let shown = home.telegram.actions(ADA);
+        assert_eq!(!shown.is_empty(), is_shown, "{more}: {shown:?}");
+    }
+}

@@ -156,3 +156,22 @@ fn a_request_that_waits_over_a_restart_has_expired_and_the_turn_goes_on() {
         .count();
     assert_eq!(finished, 1);
 }
+
+#[test]
+fn a_button_gives_no_more_rights_than_a_command() {
+    let home = with_command("telegram: {allow_admin_from: ['9']}");
+    let _gateway = home.start();
+    home.telegram.say(ADA, "clean up");
+    let request = home.wait_for_request();
+    let always = &request.buttons[0][2].1;
+    let pressed = home.telegram.press(ADA, ADA, request.id, always);
+    wait_until("it is confirmed", || {
+        home.telegram.button_answer(&pressed).is_some()
+    });
+    let told = home.telegram.button_answer(&pressed).unwrap();
+    assert!(told.contains("may not"), "{told}");
+    assert!(
+        !home.request().unwrap().buttons.is_empty(),
+        "it still waits"
+    );
+}

@@ -8,7 +8,7 @@ use std::{
 use super::*;
 
 /// `hermes mcp serve` of the home.
-struct Bridge {
+pub(super) struct Bridge {
     child: Child,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -23,7 +23,7 @@ impl Drop for Bridge {
 }
 
 impl Bridge {
-    fn open(home: &ChatHome) -> Self {
+    pub(super) fn open(home: &ChatHome) -> Self {
         let mut command = home.gateway.home.command(&["mcp", "serve"]);
         command
             .env("TELEGRAM_BOT_TOKEN", TOKEN)
@@ -70,7 +70,7 @@ impl Bridge {
         }
     }
 
-    fn call(&mut self, tool: &str, arguments: &Value) -> Value {
+    pub(super) fn call(&mut self, tool: &str, arguments: &Value) -> Value {
         let result = self.request("tools/call", &json!({"name": tool, "arguments": arguments}));
         let text = result["content"][0]["text"].as_str().unwrap();
         serde_json::from_str(text).unwrap_or_else(|_| panic!("{tool}: {text}"))

@@ -1,5 +1,7 @@
 //! Groups: who is meant.
 
+use hermes_testkit::platform::{SLACK_BOT_USER, SlackPost, SlackServer};
+
 use super::*;
 
 const GROUP: i64 = -5001;
@@ -98,4 +100,80 @@ fn an_answer_lands_in_the_topic_it_was_asked_in() {
     let shown = home.telegram.messages(forum);
     let answer = shown.iter().find(|message| message.is_from_bot).unwrap();
     assert_eq!(answer.topic, Some(topic));
+}
+
+#[test]
+fn a_command_that_names_another_bot_is_not_for_this_one() {
+    let home = ChatHome::new(ModelScript::echo());
+    home.telegram.set_privacy_mode(false);
+    home.telegram.add_group(GROUP, "Team");
+    let _gateway = home.start();
+    let name = home.telegram.bot_username();
+    let say = |text: &str| home.telegram.message(GROUP, ADA).text(text);
+    say("/whoami@other_bot").send();
+    say("/stop@other_bot now").send();
+    // Without the mark of a command, as other programs write it.
+    let unmarked = say("/whoami@other_bot").with_member("entities", json!([]));
+    unmarked.send();
+    home.telegram.say(ADA, "/whoami@other_bot");
+    let asked = say(&format!("/whoami@{name}")).send();
+    let answers = home.wait_for_answers(GROUP, 1);
+    assert!(answers[0].contains(&ADA.to_string()), "{answers:?}");
+    let shown = home.telegram.messages(GROUP);
+    let answer = shown.iter().find(|message| message.is_from_bot).unwrap();
+    assert_eq!(answer.reply_to, Some(asked));
+    say("/whoami").send();
+    let answers = home.wait_for_answers(GROUP, 2);
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    assert_eq!(home.telegram.answers(ADA), Vec::<String>::new());
+    assert_eq!(home.turns().len(), 0);
+}
+
+#[test]
+fn a_thread_that_was_only_observed_is_no_thread_of_the_bot() {
+    let home = ChatHome::with_more(ModelScript::echo(), "observe_groups: true");
+    let slack = SlackServer::start("xoxb-of-the-tests", "xapp-of-the-tests");
+    slack.add_user("U1", "carol");
+    slack.add_channel("C1", "general");
+    let env = format!(
+        "SLACK_BOT_TOKEN=xoxb-of-the-tests\nSLACK_APP_TOKEN=xapp-of-the-tests\nSLACK_BASE_URL={}\nSLACK_ALLOWED_USERS=U1\n",
+        slack.base_url()
+    );
+    std::fs::write(home.gateway.home.path().join(".env"), env).unwrap();
+    let start = || {
+        let gateway = home.start();
+        wait_until("Slack", || {
+            gateway.platform("slack")["state"] == "connected"
+        });
+        gateway
+    };
+    let gateway = start();
+    let root = slack.write(&SlackPost::new("U1", "C1", "the door is red"));
+    let say = |text: &str| slack.write(&SlackPost::new("U1", "C1", text).in_thread(&root));
+    say("and the roof is green");
+    say("I like both");
+    wait_until("it is stored", || {
+        let stored = home.stored_messages();
+        stored.iter().any(|message| {
+            let content = message.body.content.as_ref();
+            content.is_some_and(|content| content.text().contains("I like both"))
+        })
+    });
+    // Neither is the thread one of the bot's after a restart.
+    drop(gateway);
+    let gateway = start();
+    say("still talking");
+    say(&format!("<@{SLACK_BOT_USER}> which colours"));
+    wait_until("an answer", || slack.bot_messages("C1").len() == 1);
+    assert_eq!(home.turns().len(), 1);
+    let told = home.last_turn().to_string();
+    for overheard in ["the roof is green", "I like both", "still talking"] {
+        assert!(told.contains(overheard), "{told}");
+    }
+    say("thanks");
+    wait_until("another answer", || slack.bot_messages("C1").len() == 2);
+    drop(gateway);
+    let _gateway = start();
+    say("bye");
+    wait_until("a last answer", || slack.bot_messages("C1").len() == 3);
 }

@@ -1,7 +1,8 @@
 //! What is particular to Discord and Slack, and to several bots.
 
-use hermes_testkit::platform::{
-    DiscordServer, SLACK_BOT_USER, SlackPost, SlackServer, TelegramServer,
+use hermes_testkit::{
+    model::ReplyEnding,
+    platform::{DiscordServer, SLACK_BOT_USER, SlackPost, SlackServer, TelegramServer},
 };
 
 use super::*;
@@ -9,7 +10,7 @@ use super::*;
 const DISCORD_TOKEN: &str = "discord-token-of-the-tests";
 
 /// A home whose bot is on Discord too.
-fn with_discord(script: ModelScript) -> (ChatHome, DiscordServer, String) {
+pub(super) fn with_discord(script: ModelScript) -> (ChatHome, DiscordServer, String) {
     let home = ChatHome::new(script);
     let discord = DiscordServer::start(DISCORD_TOKEN);
     let bob = discord.add_user("bob");
@@ -22,7 +23,7 @@ fn with_discord(script: ModelScript) -> (ChatHome, DiscordServer, String) {
 }
 
 /// A home whose bot is on Slack too.
-fn with_slack(script: ModelScript) -> (ChatHome, SlackServer) {
+pub(super) fn with_slack(script: ModelScript) -> (ChatHome, SlackServer) {
     let home = ChatHome::new(script);
     let slack = SlackServer::start("xoxb-of-the-tests", "xapp-of-the-tests");
     slack.add_user("U1", "carol");
@@ -36,7 +37,7 @@ fn with_slack(script: ModelScript) -> (ChatHome, SlackServer) {
 }
 
 impl ChatHome {
-    fn start_with(&self, platform: &str) -> GatewayProcess {
+    pub(super) fn start_with(&self, platform: &str) -> GatewayProcess {
         let gateway = self.start();
         wait_until(platform, || {
             gateway.platform(platform)["state"] == "connected"
@@ -126,6 +127,34 @@ fn on_discord_a_button_and_a_command_of_the_platform_work() {
 }
 
 #[test]
+fn on_discord_a_growing_answer_has_a_button_that_stops_it() {
+    let (home, discord, bob) =
+        with_discord(ModelScript::new([ScriptedAnswer::pieces(["One", " two"])
+            .with(|reply| reply.ending = ReplyEnding::Stalled)]));
+    let _gateway = home.start_with("discord");
+    let dm = discord.open_dm(&bob);
+    discord.say(&dm, &bob, "count");
+    let growing = || {
+        let mut answers = discord.answers(&dm).into_iter();
+        answers.find(|message| message.text.contains("One two"))
+    };
+    wait_until("a button", || {
+        growing().is_some_and(|message| !message.buttons.is_empty())
+    });
+    let shown = growing().unwrap();
+    assert_eq!(shown.buttons[0].label, "Stop");
+    let token = discord.press(&dm, &shown.id, &shown.buttons[0].target, &bob);
+    wait_until("it is confirmed", || {
+        discord.interaction(&token).callback.is_some()
+    });
+    wait_until("the answer is final", || {
+        growing()
+            .is_some_and(|message| message.text.contains("(stopped)") && message.buttons.is_empty())
+    });
+    assert_eq!(growing().unwrap().id, shown.id);
+}
+
+#[test]
 fn on_discord_what_was_said_during_an_outage_is_fetched_once() {
     let (home, discord, bob) = with_discord(ModelScript::echo());
     let gateway = home.start_with("discord");
@@ -174,6 +203,17 @@ fn on_slack_a_mention_is_answered_in_its_thread_and_the_thread_goes_on_without_o
     let told = home.last_turn().to_string();
     assert!(told.contains("apples") && told.contains("pears"), "{told}");
     assert_eq!(home.turns().len(), 2);
+}
+
+#[test]
+fn on_slack_the_home_channel_is_the_channel_and_not_the_thread_of_the_command() {
+    let (home, slack) = with_slack(ModelScript::echo());
+    let _gateway = home.start_with("slack");
+    slack.write(&SlackPost::new("U1", "C1", "!sethome"));
+    wait_until("an answer", || slack.bot_messages("C1").len() == 1);
+    let env = std::fs::read_to_string(home.gateway.home.path().join(".env")).unwrap();
+    assert!(env.contains("SLACK_HOME_CHANNEL=C1\n"), "{env}");
+    assert!(!env.contains("SLACK_HOME_CHANNEL_THREAD_ID"), "{env}");
 }
 
 #[test]
@@ -245,20 +285,4 @@ fn two_bots_of_one_platform_have_conversations_of_their_own() {
         .collect();
     sources.sort_unstable();
     assert_eq!(sources, ["telegram", "telegram@work"]);
-}
-
-#[test]
-fn the_platforms_of_the_home_run_under_up_too() {
-    let home = ChatHome::new(ModelScript::echo());
-    let env = format!(
-        "TELEGRAM_BOT_TOKEN={TOKEN}\nTELEGRAM_BASE_URL={}\nTELEGRAM_ALLOWED_USERS={ADA}\n",
-        home.telegram.base_url()
-    );
-    std::fs::write(home.gateway.home.path().join(".env"), env).unwrap();
-    let mut up = home.gateway.home.start(&["up"]);
-    home.telegram.say(ADA, "hello up");
-    let answers = home.wait_for_answers(ADA, 1);
-    assert!(answers[0].contains("hello up"), "{answers:?}");
-    up.signal(rustix::process::Signal::TERM);
-    up.wait();
 }

@@ -1,8 +1,11 @@
 //! What happens to messages when a gateway ends, in whatever way.
 
-use hermes_testkit::{model::ReplyEnding, platform::PlatformFault};
+use hermes_testkit::{
+    model::ReplyEnding,
+    platform::{PlatformFault, SLACK_BOT_USER, SlackPost},
+};
 
-use super::*;
+use super::{three_platforms::ThreePlatformHome, *};
 
 #[test]
 fn what_was_written_while_no_gateway_ran_is_answered() {
@@ -123,62 +126,100 @@ fn an_answer_waits_for_a_platform_that_is_down() {
     assert_eq!(answers.len(), 1);
 }
 
-#[test]
-fn killed_at_any_moment_every_message_is_answered_once() {
-    const ROUNDS: usize = 12;
-    let slow = |text: &str| {
-        ScriptedAnswer::pieces([text, " ", "done"]).with(|reply| {
-            reply.delay_ms = 20;
-            reply.pause_ms = 20;
-        })
-    };
-    let mut script = ModelScript::default();
-    for round in 0..ROUNDS {
-        script = script.rule(&format!("task-{round}."), slow(&format!("answer-{round}.")));
-    }
-    let home = ChatHome::new(script);
-    let mut gateway = home.start();
-    let mut in_doubt = 0;
-    for round in 0..ROUNDS {
-        home.telegram.say(ADA, &format!("task-{round}."));
-        // Spread over the whole life of a turn.
-        let moment = std::time::Duration::from_millis(u64::try_from(round).unwrap() * 9);
-        std::thread::sleep(moment);
-        gateway.process.kill();
-        in_doubt += unconfirmed_messages(&home);
-        gateway = home.start();
-        let answer = format!("answer-{round}. done");
-        wait_until(&answer, || home.telegram.answers(ADA).contains(&answer));
-    }
-    let mut answers = home.telegram.answers(ADA);
-    let expected: Vec<String> = (0..ROUNDS)
-        .map(|round| format!("answer-{round}. done"))
-        .collect();
-    answers.retain(|answer| answer.starts_with("answer-"));
-    let all = answers.len();
-    answers.dedup();
-    assert_eq!(answers, expected);
-    assert!(
-        all - expected.len() <= in_doubt,
-        "{all} answers, {in_doubt} in doubt"
-    );
+/// The state of a process that can write no file, as on a full disk.
+fn fill_disk(gateway: &GatewayProcess) {
+    limit_files(gateway, Some(0));
 }
 
-/// Messages that Telegram may have taken without the killed gateway's knowledge. They are posted again, since Telegram
-/// cannot tell that it has them.
-fn unconfirmed_messages(home: &ChatHome) -> usize {
-    let home = hermes_config::Home::at(home.gateway.home.path());
-    let counts = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap()
-        .block_on(async {
-            let store = hermes_store::runtime::RuntimeStore::open(&home)
-                .await
-                .unwrap();
-            let counts = store.outbound_counts().await.unwrap();
-            store.close().await;
-            counts
-        });
-    usize::try_from(counts.queued).unwrap()
+#[test]
+fn killed_with_an_update_that_it_could_not_store_the_next_one_answers_once() {
+    let home = ChatHome::new(ModelScript::new([ScriptedAnswer::text("Good.")]));
+    let mut gateway = home.start_with_limits();
+    fill_disk(&gateway);
+    home.telegram.say(ADA, "hello");
+    wait_until("the update cannot be stored", || {
+        gateway.platform("telegram")["error_code"] == "storage"
+    });
+    assert_eq!(home.telegram.waiting_updates().len(), 1);
+    gateway.process.kill();
+    let _gateway = home.start();
+    assert_answered_once(&home, "Good.");
+    assert_eq!(home.turns().len(), 1);
+}
+
+#[test]
+fn killed_between_the_inbox_and_the_model_it_answers_once() {
+    let stalled = ScriptedAnswer::text("Go").with(|reply| reply.ending = ReplyEnding::Stalled);
+    let script = ModelScript::default()
+        .rule("hold the place", stalled)
+        .rule("hello", ScriptedAnswer::text("Good."));
+    let home = ChatHome::with_more(script, "gateway: {max_concurrent_turns: 1}");
+    let gateway = home.start();
+    // The only turn that may go on belongs to another chat.
+    home.telegram.add_group(-5, "Group");
+    let text = format!("@{} hold the place", home.telegram.bot_username());
+    home.telegram.message(-5, ADA).text(&text).send();
+    wait_until("the model is asked", || home.turns().len() == 1);
+    home.telegram.say(ADA, "hello");
+    wait_until("it is confirmed to Telegram", || {
+        home.telegram.waiting_updates().is_empty()
+    });
+    assert_eq!(home.turns().len(), 1);
+    drop(gateway);
+    home.gateway.home.write_config(
+        &home
+            .config()
+            .replace("max_concurrent_turns: 1", "max_concurrent_turns: 4"),
+    );
+    let _gateway = home.start();
+    assert_answered_once(&home, "Good.");
+}
+
+#[test]
+fn killed_after_chunk_one_of_three_it_sends_the_other_two() {
+    let words: Vec<String> = (0..1200).map(|number| format!("word{number:04}")).collect();
+    let text = words.join(" ");
+    let home = ChatHome::new(ModelScript::new([ScriptedAnswer::text(&text)]));
+    // The second chunk is taken by nobody.
+    home.telegram
+        .fail_after("sendRichMessage", 1, PlatformFault::Silence);
+    let gateway = home.start();
+    home.telegram.say(ADA, "hello");
+    let _gateway = kill_when(&home, gateway, || {
+        home.telegram.calls("sendRichMessage") == 2
+    });
+    let chunks = home.wait_for_answers(ADA, 3);
+    assert_eq!(chunks.len(), 3, "{chunks:?}");
+    let mut seen = Vec::new();
+    for (index, chunk) in chunks.iter().enumerate() {
+        let (body, number) = chunk.rsplit_once(" (").unwrap();
+        assert_eq!(number, format!("{}/3)", index + 1));
+        seen.extend(body.split_whitespace().map(str::to_owned));
+    }
+    assert_eq!(seen, words);
+    assert_eq!(home.turns().len(), 1);
+}
+
+#[test]
+fn killed_in_the_middle_of_a_stream_its_message_becomes_the_answer() {
+    let stalled = ScriptedAnswer::text("Go").with(|reply| reply.ending = ReplyEnding::Stalled);
+    let script = ModelScript::new([stalled, ScriptedAnswer::text("Good.")]);
+    let places = ThreePlatformHome::new(script);
+    places.slack.add_channel("C1", "general");
+    let mut gateway = places.start();
+    let asked = format!("<@{SLACK_BOT_USER}> hello");
+    places.slack.write(&SlackPost::new("U1", "C1", &asked));
+    let shown = || places.slack.bot_messages("C1");
+    wait_until("it is shown", || {
+        shown()
+            .iter()
+            .any(|message| message.is_streaming && message.text == "Go")
+    });
+    gateway.process.kill();
+    let _gateway = places.start();
+    wait_until("the answer", || {
+        shown().iter().any(|message| message.text == "Good.")
+    });
+    assert_eq!(shown().len(), 1, "{:?}", shown());
+    assert!(!shown()[0].is_streaming);
 }

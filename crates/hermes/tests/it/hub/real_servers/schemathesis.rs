@@ -6,7 +6,7 @@ use std::{fs, path::Path, process::Command};
 use hermes_hub::operations::table;
 use serde_json::Value;
 
-use crate::{harness::equipment::installed, hub::hub_process::HubProcess};
+use crate::{harness::program::installed, hub::hub_process::HubProcess};
 
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,\
     response_headers_conformance,response_schema_conformance,unsupported_method,missing_required_header,ignored_auth";

@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::*;
-use crate::harness::equipment::installed;
+use crate::harness::program::installed;
 
 fn script(name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR"));

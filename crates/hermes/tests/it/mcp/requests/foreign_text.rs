@@ -6,8 +6,8 @@ use hermes_testkit::{Behaviour, Tool};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    control_sequences::{NASTY, clean},
     program::{Hermes, local},
+    terminal::{NASTY, clean},
     test_home::TestHome,
 };
 

@@ -5,7 +5,7 @@ use std::{fs, path::PathBuf};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    equipment::installed,
+    program::installed,
     program::{CommandOutput, Hermes},
 };
 

@@ -4,7 +4,7 @@
 mod python_hermes;
 
 use super::*;
-use crate::harness::equipment::installed;
+use crate::harness::program::installed;
 
 fn script(name: &str) -> String {
     format!(

@@ -1,0 +1,244 @@
+//! Faults of the machine and of platforms while a gateway runs: it goes on by itself when they are over.
+
+use hermes_testkit::platform::{PlatformFault, SlackPost};
+
+use super::{
+    three_platforms::{ChatPlatform, ThreePlatformHome},
+    *,
+};
+
+/// Waits for an answer and for that of a later message, and checks that there is nothing else.
+#[track_caller]
+fn assert_only_answer(home: &ChatHome, answer: &str) {
+    wait_until(answer, || {
+        home.telegram.answers(ADA).iter().any(|text| text == answer)
+    });
+    home.telegram.say(ADA, "/whoami");
+    wait_until("a later answer", || home.telegram.answers(ADA).len() > 1);
+    let answers = home.telegram.answers(ADA);
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    assert_eq!(answers[0], answer);
+}
+
+#[test]
+fn on_a_full_disk_nothing_is_confirmed_and_with_room_it_is_answered_once() {
+    let home = ChatHome::new(ModelScript::new([ScriptedAnswer::text("Good.")]));
+    let gateway = home.start_with_limits();
+    limit_files(&gateway, Some(0));
+    home.telegram.say(ADA, "hello");
+    wait_until("it is told", || {
+        gateway.platform("telegram")["error_code"] == "storage"
+    });
+    assert_eq!(home.telegram.waiting_updates().len(), 1);
+    assert_eq!(home.turns().len(), 0);
+    limit_files(&gateway, None);
+    assert_only_answer(&home, "Good.");
+    assert_eq!(home.turns().len(), 1);
+}
+
+#[test]
+fn an_answer_that_finds_no_room_is_sent_when_there_is_some() {
+    let slow = |text: &str| ScriptedAnswer::text(text).with(|reply| reply.delay_ms = 1500);
+    let script = ModelScript::default().rule("hello", slow("Good."));
+    let home = ChatHome::new(script);
+    let mut gateway = home.start_with_limits();
+    home.telegram.say(ADA, "hello");
+    wait_until("the model is asked", || home.turns().len() == 1);
+    limit_files(&gateway, Some(0));
+    gateway
+        .process
+        .wait_for("turn of a chat could not be stored");
+    assert_eq!(home.telegram.answers(ADA), Vec::<String>::new());
+    limit_files(&gateway, None);
+    assert_only_answer(&home, "Good.");
+    let asked = home.last_turn().to_string();
+    assert_eq!(asked.matches("\"hello\"").count(), 1, "{asked}");
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.unwrap().as_secs()
+}
+
+#[test]
+fn with_a_clock_that_is_wrong_new_messages_are_not_late_and_old_commands_do_not_act() {
+    const DAY: u64 = 86_400;
+    for is_ahead in [false, true] {
+        let home = ChatHome::new(ModelScript::echo());
+        // As seen from here it is the platform's clock that is wrong.
+        let (ahead, platform_now) = if is_ahead {
+            (-86_400, now() - DAY)
+        } else {
+            (86_400, now() + DAY)
+        };
+        home.telegram.set_clock_ahead(ahead);
+        let _gateway = home.start();
+        let message = home.telegram.message(ADA, ADA).text("hello");
+        message.sent_at(platform_now).send();
+        home.wait_for_answers(ADA, 1);
+        let asked = home.last_turn().to_string();
+        assert!(!asked.contains("minutes before"), "{asked}");
+        let message = home.telegram.message(ADA, ADA).text("long ago");
+        message.sent_at(platform_now - 7200).send();
+        home.wait_for_answers(ADA, 2);
+        let asked = home.last_turn().to_string();
+        assert!(asked.contains("120 minutes before"), "{asked}");
+        // To an old stop nothing is said.
+        let old = home.telegram.message(ADA, ADA).text("/stop");
+        old.sent_at(platform_now - 120).send();
+        let new = home.telegram.message(ADA, ADA).text("/stop");
+        new.sent_at(platform_now).send();
+        home.wait_for_answers(ADA, 3);
+        let last = home.telegram.message(ADA, ADA).text("last");
+        last.sent_at(platform_now).send();
+        let answers = home.wait_for_answers(ADA, 4);
+        assert!(answers[3].contains("last"), "{answers:?}");
+    }
+}
+
+#[test]
+fn a_limit_in_the_middle_of_a_stream_is_waited_for_and_the_answer_comes_once() {
+    let pieces = ["One ", "two ", "three ", "four ", "five ", "six ", "seven"];
+    let grows = ScriptedAnswer::pieces(pieces).with(|reply| reply.pause_ms = 400);
+    let places = ThreePlatformHome::new(ModelScript::default().rule("count", grows));
+    let _gateway = places.start();
+    let wait = std::time::Duration::from_secs(3);
+    places.say(ChatPlatform::Discord, "count");
+    wait_until("it is shown", || {
+        !places.answers(ChatPlatform::Discord).is_empty()
+    });
+    let path = format!("/channels/{}/messages", places.discord_chat);
+    places.discord.limit_requests(&path, 1, wait);
+    let started = std::time::Instant::now();
+    wait_until("the answer", || {
+        places.answers(ChatPlatform::Discord) == ["One two three four five six seven"]
+    });
+    assert!(started.elapsed() >= wait, "{:?}", started.elapsed());
+    assert_eq!(places.answers(ChatPlatform::Discord).len(), 1);
+}
+
+#[test]
+fn what_was_said_between_two_sessions_of_discord_is_fetched() {
+    let places = ThreePlatformHome::new(ModelScript::echo());
+    let gateway = places.start();
+    places.say(ChatPlatform::Discord, "before");
+    places.wait_for_answers(ChatPlatform::Discord, 1);
+    // The session is over, and what is said until the next one belongs to none.
+    places.discord.invalidate_sessions(false);
+    wait_until("no session", || places.discord.ready_sockets() == 0);
+    places.say(ChatPlatform::Discord, "between");
+    wait_until("another session", || places.discord.identifies() == 2);
+    let answers = places.wait_for_answers(ChatPlatform::Discord, 2);
+    assert!(answers[1].contains("between"), "{answers:?}");
+    places.say(ChatPlatform::Discord, "after");
+    let answers = places.wait_for_answers(ChatPlatform::Discord, 3);
+    assert!(answers[2].contains("after"), "{answers:?}");
+    assert_eq!(gateway.platform("discord")["state"], "connected");
+}
+
+#[test]
+fn a_token_that_is_revoked_is_told_and_the_other_platforms_go_on() {
+    let places = ThreePlatformHome::new(ModelScript::echo());
+    let gateway = places.start();
+    places.discord.revoke_token();
+    wait_until("it is told", || {
+        gateway.platform("discord")["state"] == "fatal"
+    });
+    assert_eq!(gateway.platform("discord")["error_code"], "bad_token");
+    for platform in [ChatPlatform::Telegram, ChatPlatform::Slack] {
+        places.say(platform, "hello");
+        places.wait_for_answers(platform, 1);
+    }
+}
+
+#[test]
+fn a_refresh_of_slack_and_a_reconnect_of_discord_lose_and_double_nothing() {
+    let places = ThreePlatformHome::new(ModelScript::echo());
+    let _gateway = places.start();
+    for round in 0..3 {
+        places
+            .slack
+            .disconnect("refresh_requested", std::time::Duration::from_millis(200));
+        places.discord.request_reconnect();
+        for platform in [ChatPlatform::Slack, ChatPlatform::Discord] {
+            places.say(platform, &format!("round {round}."));
+        }
+    }
+    for platform in [ChatPlatform::Slack, ChatPlatform::Discord] {
+        // A message stops the turn of the one before it, whose answer is then empty or cut.
+        wait_until("the last answer", || {
+            let answers = places.answers(platform);
+            answers.iter().any(|text| text.contains("round 2."))
+        });
+        let answers = places.answers(platform);
+        let last = answers.iter().filter(|text| text.contains("round 2."));
+        assert_eq!(last.count(), 1, "{answers:?}");
+    }
+}
+
+#[test]
+fn stopped_in_the_middle_of_a_tool_it_ends_the_tool_and_goes_on_afterwards() {
+    let marker = tempfile::tempdir().unwrap();
+    let pid_file = marker.path().join("pid");
+    let command = format!("echo $$ > {}; sleep 600", pid_file.display());
+    let home = ChatHome::new(ModelScript::new([
+        ScriptedAnswer::call("terminal", &json!({"command": command})),
+        ScriptedAnswer::text("Good."),
+    ]));
+    let mut gateway = home.start();
+    home.telegram.say(ADA, "hello");
+    wait_until("the tool runs", || {
+        std::fs::read_to_string(&pid_file).is_ok_and(|text| !text.trim().is_empty())
+    });
+    gateway.process.signal(rustix::process::Signal::TERM);
+    assert_eq!(gateway.process.wait(), Some(0));
+    let pids = crate::harness::test_home::read_pids(&pid_file);
+    crate::harness::test_home::assert_gone(&pids, TIMEOUT);
+    let _gateway = home.start();
+    assert_only_answer(&home, "Good.");
+    let asked = home.turns().pop().unwrap().body["messages"].to_string();
+    assert!(asked.contains("interrupted"), "{asked}");
+}
+
+#[test]
+fn a_platform_that_fails_for_a_while_gets_the_answer_once() {
+    let home = ChatHome::new(ModelScript::new([ScriptedAnswer::text("Good.")]));
+    for fault in [
+        PlatformFault::status(502),
+        PlatformFault::status(500),
+        PlatformFault::LimitedByBody(1),
+    ] {
+        home.telegram.fail("sendRichMessage", fault);
+    }
+    let _gateway = home.start();
+    home.telegram.say(ADA, "hello");
+    assert_only_answer(&home, "Good.");
+    assert_eq!(home.turns().len(), 1);
+}
+
+#[test]
+fn strangers_cause_no_request_and_get_no_answer_on_any_platform() {
+    let places = ThreePlatformHome::new(ModelScript::echo());
+    let mallory = places.discord.add_user("mallory");
+    let discord_chat = places.discord.open_dm(&mallory);
+    places.slack.add_user("U2", "mallory");
+    let slack_chat = places.slack.direct_channel("U2");
+    let _gateway = places.start();
+    places.home.telegram.say(EVE, "let me in");
+    places.discord.say(&discord_chat, &mallory, "let me in");
+    places
+        .slack
+        .write(&SlackPost::new("U2", &slack_chat, "let me in"));
+    for platform in ChatPlatform::ALL {
+        places.say(platform, "hello");
+        places.wait_for_answers(platform, 1);
+    }
+    assert_eq!(places.home.turns().len(), 3);
+    let asked = places.home.gateway.model.requests();
+    let knows = |call: &ModelCall| call.body.to_string().contains("let me in");
+    assert!(!asked.iter().any(knows));
+    assert_eq!(places.home.telegram.answers(EVE), Vec::<String>::new());
+    assert!(places.discord.answers(&discord_chat).is_empty());
+    assert!(places.slack.bot_messages(&slack_chat).is_empty());
+}
