@@ -13,10 +13,7 @@ use axum::{
 };
 use hermes_config::Secret;
 use hermes_hub::{Hub, OpenedHub, settings::Settings, tenants::runtime::mock::MockRuntime};
-use hermes_serve::{
-    Principal,
-    http::{self, HttpServeOptions},
-};
+use hermes_serve::{HttpServeOptions, Principal, http};
 use tempfile::TempDir;
 use tokio::{io::AsyncReadExt as _, net::TcpListener};
 use tokio_util::sync::CancellationToken;

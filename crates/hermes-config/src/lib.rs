@@ -6,6 +6,7 @@
 pub mod beneath;
 pub mod bot_lock;
 pub mod bridge;
+pub mod clock;
 pub mod file;
 pub mod gateway;
 pub mod home;

@@ -5,10 +5,8 @@
 
 mod cache_file;
 pub mod call;
-mod clock;
 pub mod connection;
 pub mod control;
-pub mod demo;
 pub mod host;
 pub mod http_client;
 pub mod oauth;

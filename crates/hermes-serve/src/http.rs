@@ -28,9 +28,8 @@ use tokio_util::sync::CancellationToken;
 
 pub use super::sessions::{InOpenSession, OpenSessions};
 use super::{
-    Principal, ServeError,
+    HttpServeOptions, Principal, ServeError,
     boxed_handler::BoxedHandler,
-    records::SessionRecords,
     sessions::{self, Sessions},
 };
 
@@ -38,42 +37,6 @@ use super::{
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 /// The names of this machine.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
-
-/// What a server over HTTP allows.
-#[derive(Debug, Clone)]
-pub struct HttpServeOptions {
-    pub path: String,
-    /// Names it may be called by, `host` or `host:port`, besides those of this machine.
-    pub allowed_hosts: Vec<String>,
-    /// Web pages that may call it, `scheme://host:port` with `*` for any port, besides those of this machine.
-    pub allowed_origins: Vec<String>,
-    /// After so long without a message an MCP session ends.
-    pub session_idle_timeout: Duration,
-    /// So many MCP sessions may be open.
-    pub max_sessions: usize,
-    /// So many may be open for one principal: then the one longest idle gives way, unless all are in use.
-    pub max_sessions_per_principal: usize,
-    /// So large may a request be.
-    pub max_body_bytes: usize,
-    /// Where MCP sessions are kept, if they are to outlive this process. It also sees to the number for one principal.
-    pub records: Option<Arc<dyn SessionRecords>>,
-}
-
-impl Default for HttpServeOptions {
-    fn default() -> Self {
-        Self {
-            path: "/mcp".into(),
-            allowed_hosts: Vec::new(),
-            allowed_origins: Vec::new(),
-            // Many clients never open a new one when theirs is gone.
-            session_idle_timeout: Duration::from_hours(12),
-            max_sessions: 64,
-            max_sessions_per_principal: usize::MAX,
-            max_body_bytes: 4 * 1024 * 1024,
-            records: None,
-        }
-    }
-}
 
 /// The route of a server. Each MCP session, and each request without one, gets a handler of its own. A layer in front
 /// must say whose a request is; what has no [`Principal`] is refused.

@@ -8,8 +8,10 @@ use std::sync::Arc;
 use rmcp::service::ServerInitializeError;
 
 mod boxed_handler;
+pub mod demo;
 pub mod era;
 pub mod http;
+mod options;
 pub mod records;
 mod session_manager;
 mod sessions;
@@ -18,6 +20,7 @@ pub mod stdio;
 mod tests;
 
 pub use era::Era;
+pub use options::HttpServeOptions;
 
 /// Who a request is from. It goes with the request to its handler.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -26,7 +26,7 @@ use rmcp::{
 
 use super::{
     Principal,
-    http::HttpServeOptions,
+    options::HttpServeOptions,
     records::{
         NegotiatedStates, SessionAdmission, SessionDigest, SessionRecords, SessionUse,
         digest_session_id,

@@ -11,7 +11,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{ServeError, stdio};
-use hermes_mcp::demo::Demo;
+use crate::demo::Demo;
 
 mod http;
 

@@ -96,16 +96,12 @@ async fn write_title(
         .map_err(text)?;
     let title = clean_title(&reply.text).ok_or("the model's reply was empty")?;
     for attempt in 1..=MAX_ATTEMPTS {
-        let row = store.session(session).await.map_err(text)?;
-        // The user may have set a title meanwhile.
-        if row.is_none_or(|row| row.title.is_some()) {
-            return Ok(());
-        }
         let title = match attempt {
             1 => title.clone(),
             number => format!("{title} ({number})"),
         };
-        match store.set_title(session, &title).await {
+        // The user may have set a title meanwhile: that one stays.
+        match store.set_first_title(session, &title).await {
             Err(StoreError::TitleTaken { .. }) => {}
             outcome => return outcome.map(|_| ()).map_err(text),
         }

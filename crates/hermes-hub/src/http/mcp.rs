@@ -11,10 +11,7 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use hermes_serve::{
-    Principal,
-    http::{self, HttpServeOptions},
-};
+use hermes_serve::{HttpServeOptions, Principal, http};
 use rmcp::ServerHandler;
 
 use crate::{

@@ -5,12 +5,12 @@ use std::{collections::HashMap, sync::Arc, time::SystemTime};
 use arc_swap::ArcSwap;
 use hermes_config::{
     Redactor, ResolvedServer, Server, ServerEntry, ServerName,
+    clock::unix_seconds,
     server::{CallOrder, PinTools},
 };
 use tokio::sync::{Semaphore, broadcast, mpsc, watch};
 
 use crate::{
-    clock::unix_seconds,
     connection::{
         Connection, ConnectionContext, HostContext,
         breaker::CircuitBreaker,

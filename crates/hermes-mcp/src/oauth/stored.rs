@@ -77,7 +77,7 @@ impl Tokens {
 
     /// Whether they have ended and nothing renews them.
     fn is_expired(&self) -> bool {
-        let now = crate::clock::unix_seconds(SystemTime::now());
+        let now = hermes_config::clock::unix_seconds(SystemTime::now());
         self.refresh_token.is_none() && self.expires_at().is_some_and(|end| end < now)
     }
 }

@@ -8,12 +8,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hermes_config::{Home, HttpSettings, Variables};
+use hermes_config::{Home, HttpSettings, Variables, clock::unix_seconds};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-use crate::{cache_file, clock::unix_seconds, http_client};
+use crate::{cache_file, http_client};
 
 pub(crate) use crate::packages::package::Package;
 

@@ -17,7 +17,7 @@ use std::{
 
 use futures::future::BoxFuture;
 use hermes_config::{
-    ServerName,
+    ServerName, clock,
     private_file::{
         ExistingFile, FileDurability, NewFileMode, TempFile, WriteOptions, create_private_dir,
         write_file,
@@ -31,7 +31,6 @@ use super::{
     ServerProcess, process_table,
     process_table::{ProcessRow, is_running, may_be_running, to_pid},
 };
-use crate::clock;
 
 /// How long a process may take to end after SIGTERM.
 const TERM_TIMEOUT: Duration = Duration::from_secs(2);

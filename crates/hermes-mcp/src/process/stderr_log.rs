@@ -15,14 +15,12 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hermes_config::{LogFile, Redactor, ServerName, sync::Mutex};
+use hermes_config::{LogFile, Redactor, ServerName, clock, sync::Mutex};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     task::JoinSet,
     time::timeout,
 };
-
-use crate::clock;
 
 /// How much is read at once. Short lines grow by their prefix, so this also bounds a batch.
 const READ_CHUNK: usize = 16 * 1024;

@@ -18,10 +18,7 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::{
-    Principal,
-    http::{self, HttpServeOptions},
-};
+use crate::{HttpServeOptions, Principal, http};
 
 const TOKEN: &str = "s3cret";
 

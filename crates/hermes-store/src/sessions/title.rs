@@ -38,26 +38,48 @@ impl Store {
     ) -> Result<Option<String>, StoreError> {
         let title = clean_title(title)?;
         let mut write = self.begin().await?;
-        if let Some(title) = &title {
-            take_title_from_ancestor(&mut write, id, title)
-                .await
-                .map_err(|error| self.error(error))?
-                .map_or(Ok(()), |holder| {
-                    Err(StoreError::TitleTaken {
-                        title: title.clone(),
-                        holder,
-                    })
-                })?;
+        self.write_title(&mut write, id, title.as_deref()).await?;
+        write.commit().await?;
+        Ok(title)
+    }
+
+    /// Gives a session a title unless it has one already. Tells whether it was given.
+    pub async fn set_first_title(&self, id: &SessionId, title: &str) -> Result<bool, StoreError> {
+        let title = clean_title(title)?;
+        let mut write = self.begin().await?;
+        let untitled = "SELECT EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND title IS NULL)";
+        let is_untitled: bool = sqlx::query_scalar(untitled)
+            .bind(id.as_str())
+            .fetch_one(&mut *write)
+            .await
+            .map_err(|error| self.error(error))?;
+        if is_untitled {
+            self.write_title(&mut write, id, title.as_deref()).await?;
+            write.commit().await?;
+        }
+        Ok(is_untitled)
+    }
+
+    async fn write_title(
+        &self,
+        connection: &mut SqliteConnection,
+        id: &SessionId,
+        title: Option<&str>,
+    ) -> Result<(), StoreError> {
+        if let Some(title) = title {
+            let holder = take_title_from_ancestor(connection, id, title).await;
+            if let Some(holder) = holder.map_err(|error| self.error(error))? {
+                let title = title.to_owned();
+                return Err(StoreError::TitleTaken { title, holder });
+            }
         }
         let done = sqlx::query("UPDATE sessions SET title = ?2 WHERE id = ?1")
             .bind(id.as_str())
-            .bind(&title)
-            .execute(&mut *write)
+            .bind(title)
+            .execute(connection)
             .await
             .map_err(|error| self.error(error))?;
-        super::require_row(done.rows_affected(), id)?;
-        write.commit().await?;
-        Ok(title)
+        super::require_row(done.rows_affected(), id)
     }
 
     /// The session of that title; of `title #2`, `title #3` and so on the newest, which continues the others.

@@ -118,6 +118,21 @@ async fn sessions_are_found_by_what_people_type() {
 }
 
 #[tokio::test]
+async fn a_first_title_does_not_replace_one_that_was_set_meanwhile() {
+    let (_directory, _home, store) = open_store().await;
+    let one = create(&store, "one", 1.0).await;
+    let two = create(&store, "two", 2.0).await;
+    assert!(store.set_first_title(&one, "made up").await.unwrap());
+    assert_eq!(get(&store, &one).await.title.as_deref(), Some("made up"));
+    let error = store.set_first_title(&two, "made up").await.unwrap_err();
+    assert!(matches!(error, StoreError::TitleTaken { holder, .. } if holder == one));
+    store.set_title(&two, "chosen").await.unwrap();
+    assert!(!store.set_first_title(&two, "another").await.unwrap());
+    assert_eq!(get(&store, &two).await.title.as_deref(), Some("chosen"));
+    store.close().await;
+}
+
+#[tokio::test]
 async fn titles_are_unique_but_pass_on_to_a_continuation() {
     let (_directory, _home, store) = open_store().await;
     let one = create(&store, "one", 1.0).await;

@@ -1,10 +1,7 @@
 //! Over HTTP: what belongs to an MCP session, and what to a request without one.
 
 use hermes_config::Secret;
-use hermes_serve::{
-    Principal,
-    http::{self, HttpServeOptions},
-};
+use hermes_serve::{HttpServeOptions, Principal, http};
 use rmcp::transport::{
     StreamableHttpClientTransport, streamable_http_client::StreamableHttpClientTransportConfig,
 };

@@ -98,7 +98,7 @@ async fn stop_on_signal(stop: &CancellationToken) -> Result<(), Failure> {
 
 pub(super) fn run_demo(context: &Context) -> Result<(), Failure> {
     context.block_on(async {
-        hermes_mcp::demo::serve_stdio()
+        hermes_serve::demo::serve_stdio()
             .await
             .map_err(|error| Failure::failed(error.to_string()))
     })

@@ -151,8 +151,8 @@ async fn the_bot_of_a_blocked_tenant_is_silent_and_nothing_said_meanwhile_is_los
     telegram.say(ADA, "meanwhile");
     let polls = telegram.polls();
     // Whoever asks the Hub meanwhile is refused; no process is started for the bot.
-    let agent = hub.get("/v1/tenants/acme/agent").await;
-    assert_eq!(agent["pid"], Value::Null, "{agent}");
+    hub.wait_for("/v1/tenants/acme/agent", |agent| agent["pid"].is_null())
+        .await;
     assert_eq!(telegram.polls(), polls);
     assert!(model.requests().is_empty());
 

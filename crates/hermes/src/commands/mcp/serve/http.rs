@@ -12,10 +12,7 @@ use hermes_config::{
     random::random_hex,
 };
 use hermes_gateway::bridge::Bridge;
-use hermes_serve::{
-    Principal,
-    http::{self, HttpServeOptions},
-};
+use hermes_serve::{HttpServeOptions, Principal, http};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 

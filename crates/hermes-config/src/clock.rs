@@ -5,13 +5,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const DAY_SECONDS: u64 = 86_400;
 
 /// Whole seconds since 1970.
-pub(crate) fn unix_seconds(time: SystemTime) -> u64 {
+pub fn unix_seconds(time: SystemTime) -> u64 {
     time.duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |time| time.as_secs())
 }
 
 /// `2026-11-15T04:03:12.345Z`.
-pub(crate) fn timestamp(time: SystemTime) -> String {
+pub fn timestamp(time: SystemTime) -> String {
     let since_epoch = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, millis) = (since_epoch.as_secs(), since_epoch.subsec_millis());
     format!("{}.{millis:03}Z", date_and_time(seconds))
@@ -19,13 +19,13 @@ pub(crate) fn timestamp(time: SystemTime) -> String {
 
 /// A second since 1970.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
-    pub(crate) unix_seconds: u64,
+pub struct Moment {
+    pub unix_seconds: u64,
 }
 
 impl Moment {
     /// `None` on a machine whose clock stands before 1970.
-    pub(crate) fn now() -> Option<Self> {
+    pub fn now() -> Option<Self> {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         Some(Self {
             unix_seconds: since_epoch.as_secs(),
@@ -33,12 +33,12 @@ impl Moment {
     }
 
     /// `2026-11-03T09:26:53Z`
-    pub(crate) fn rfc3339(self) -> String {
+    pub fn rfc3339(self) -> String {
         format!("{}Z", date_and_time(self.unix_seconds))
     }
 
     /// `Monday` to `Sunday`.
-    pub(crate) fn weekday(self) -> &'static str {
+    pub fn weekday(self) -> &'static str {
         // 1970-01-01 was a Thursday.
         match self.unix_seconds / DAY_SECONDS % 7 {
             0 => "Thursday",

@@ -27,7 +27,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use hermes_serve::ServeError;
+use crate::ServeError;
 
 /// The name the server gives itself.
 pub const NAME: &str = "hermes-demo";
@@ -43,7 +43,7 @@ bring those of another program with `hermes mcp import`, or choose one from `her
 
 /// Serves on stdin and stdout until stdin closes. Nothing else may be written to stdout meanwhile.
 pub fn serve_stdio() -> BoxFuture<'static, Result<(), ServeError>> {
-    Box::pin(async move { hermes_serve::stdio::serve(Demo, CancellationToken::new()).await })
+    Box::pin(async move { crate::stdio::serve(Demo, CancellationToken::new()).await })
 }
 
 /// The server. It has no state: every answer follows from the request and the clock.

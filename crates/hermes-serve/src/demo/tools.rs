@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Demo, picture};
-use crate::clock::Moment;
+use hermes_config::clock::Moment;
 
 const STEP: Duration = Duration::from_millis(100);
 const MAX_STEPS: u32 = 600;
