@@ -22,7 +22,7 @@ const WINDOW: u64 = 50;
 /// Each person writes this often before somebody else takes the place.
 const PER_PERSON: u64 = 20;
 /// Groups of people that take turns. All of them have written when the first ten thousand messages are answered: what is
-/// known of a chat stays, and is no growth.
+/// known of a chat stays and does not count as growth.
 const GROUPS: u64 = 10;
 
 pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {

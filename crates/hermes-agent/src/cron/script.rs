@@ -14,13 +14,16 @@ use hermes_mcp::process::{
     GuardHandle, child_limit::limit_child_processes, command_marker::CommandMarker,
     descendants::mark_descendants, sandbox,
 };
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
     process::Command,
 };
 
-use crate::tools::terminal::{Confinement, child::CommandIo, confinement::SandboxContext};
+use crate::tools::terminal::{
+    Confinement,
+    child::{CommandIo, ProcessGroup},
+    confinement::SandboxContext,
+};
 
 /// Longer output is truncated.
 const MAX_OUTPUT_BYTES: usize = 100_000;
@@ -136,7 +139,7 @@ pub(super) async fn run_script(
         .kill_on_drop(true)
         .spawn()
         .map_err(not_started)?;
-    let _group = ScriptProcessGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let _group = ProcessGroup::of_child(&child);
     let (mut stdout, mut stderr) = (child.stdout.take(), child.stderr.take());
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut ended: Option<Option<i32>> = None;
@@ -195,16 +198,4 @@ async fn read_available(end: &mut Option<impl AsyncRead + Unpin>, kept: &mut Vec
 
 fn decode_output(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).trim().to_owned()
-}
-
-/// A process group that is killed with the run.
-struct ScriptProcessGroup(Option<Pid>);
-
-impl Drop for ScriptProcessGroup {
-    fn drop(&mut self) {
-        if let Some(pid) = self.0 {
-            // It may have ended already.
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-    }
 }

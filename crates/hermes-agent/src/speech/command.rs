@@ -7,14 +7,13 @@ use hermes_mcp::process::{
     child_limit::limit_child_processes, command_marker::CommandMarker,
     descendants::mark_descendants, environment::expand_home,
 };
-use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},
     process::Command,
 };
 
 use super::{MAX_TRANSCRIPT_BYTES, TranscriptionError};
-use crate::tools::terminal::{TerminalSettings, child_environment};
+use crate::tools::terminal::{TerminalSettings, child::ProcessGroup, child_environment};
 
 /// As much of what it says about a failure is kept.
 const MAX_STDERR_BYTES: usize = 4096;
@@ -64,7 +63,7 @@ pub(super) async fn transcribe(
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| failed(format!("cannot be started: {error}")))?;
-    let _group = ProgramGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+    let _group = ProcessGroup::of_child(&child);
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (printed, complaint, status) = tokio::join!(
         read_output(stdout, MAX_TRANSCRIPT_BYTES),
@@ -167,18 +166,6 @@ async fn read_output(reader: Option<impl AsyncRead + Unpin>, limit: usize) -> Pr
 async fn read_some(reader: &mut (impl AsyncRead + Unpin), buffer: &mut [u8]) -> Option<usize> {
     let count: io::Result<usize> = reader.read(buffer).await;
     count.ok().filter(|count| *count > 0)
-}
-
-/// A process group that is killed when nobody waits for it any more.
-struct ProgramGroup(Option<Pid>);
-
-impl Drop for ProgramGroup {
-    fn drop(&mut self) {
-        if let Some(pid) = self.0 {
-            // It may have ended already.
-            let _ = kill_process_group(pid, Signal::KILL);
-        }
-    }
 }
 
 #[cfg(test)]

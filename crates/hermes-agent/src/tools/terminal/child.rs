@@ -332,3 +332,23 @@ fn set_nonblocking(end: OwnedFd) -> io::Result<OwnedFd> {
     rustix::fs::fcntl_setfl(&end, flags | OFlags::NONBLOCK)?;
     Ok(end)
 }
+
+/// The process group of a program that is killed when nobody waits for it any more.
+pub(crate) struct ProcessGroup(Option<Pid>);
+
+impl ProcessGroup {
+    /// The group that a child leads.
+    pub(crate) fn of_child(child: &tokio::process::Child) -> Self {
+        let leader = child.id();
+        Self(leader.and_then(|id| Pid::from_raw(id.cast_signed())))
+    }
+}
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        if let Some(leader) = self.0 {
+            // It may have ended already.
+            let _ = rustix::process::kill_process_group(leader, Signal::KILL);
+        }
+    }
+}
