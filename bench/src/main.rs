@@ -1,4 +1,4 @@
-//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host|agent|bridge|hub|gateway [--json] [--quick]`.
+//! Measures hermes against raw rmcp and a bare pipe: `hermes-bench host|agent|bridge|hub|scale|gateway|console [--json] [--quick]`.
 //!
 //! Machines differ and are busy, so absolute times say little. Every target is a ratio or a difference, and the sides
 //! take turns within one run: in the same process, or in processes that are started in the same way.
@@ -10,6 +10,7 @@ mod calls;
 mod client;
 mod clock;
 mod cold_start;
+mod console;
 mod discovery;
 mod echo_http;
 mod endurance;
@@ -18,8 +19,10 @@ mod filled_store;
 mod gateway;
 mod hub;
 mod parallel;
+mod parts;
 mod report;
 mod samples;
+mod scale;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod start_order;
 
@@ -30,7 +33,7 @@ use anyhow::{Context, Result, bail};
 use crate::environment::{Effort, Programs};
 use report::Report;
 
-const USAGE: &str = "usage: hermes-bench host|agent|bridge|hub|gateway [--json] [--quick]\n       hermes-bench hub|gateway PART [--json] [--quick]";
+const USAGE: &str = "usage: hermes-bench host|agent|bridge|hub|scale|gateway|console [--json] [--quick]\n       hermes-bench hub|scale|gateway|console PART [--json] [--quick]";
 
 #[derive(Clone, Copy)]
 enum Format {
@@ -53,13 +56,15 @@ fn run() -> Result<ExitCode> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         [
-            subject @ ("host" | "agent" | "bridge" | "hub" | "gateway"),
+            subject @ ("host" | "agent" | "bridge" | "hub" | "scale" | "gateway" | "console"),
             options @ ..,
         ] => {
             let (mut format, mut effort, mut only) = (Format::Table, Effort::Full, None);
             for option in options {
                 match *option {
-                    part if matches!(*subject, "hub" | "gateway") && !part.starts_with('-') => {
+                    part if matches!(*subject, "hub" | "scale" | "gateway" | "console")
+                        && !part.starts_with('-') =>
+                    {
                         only = Some(part);
                     }
                     "--json" => format = Format::Json,
@@ -73,6 +78,8 @@ fn run() -> Result<ExitCode> {
                 "host" => measure_host(&programs, effort, &mut report),
                 "bridge" => bridge::measure(&programs, effort, &mut report),
                 "hub" => hub::measure(&programs, effort, only, &mut report),
+                "scale" => scale::measure(&programs, effort, only, &mut report),
+                "console" => console::measure(&programs, effort, only, &mut report),
                 "gateway" => gateway::measure(&programs, effort, only, &mut report),
                 _ => agent::measure(&programs, effort, &mut report),
             };

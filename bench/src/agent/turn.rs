@@ -211,7 +211,8 @@ impl Tool for NoopTool {
         ToolDefinition {
             name: "nothing".into(),
             description: "Does nothing".into(),
-            parameters: json!({"type": "object", "properties": {"number": {"type": "integer"}}}),
+            parameters: json!({"type": "object", "properties": {"number": {"type": "integer"}}})
+                .into(),
         }
     }
 

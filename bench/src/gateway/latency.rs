@@ -7,17 +7,18 @@ use hermes_testkit::TemporaryHome;
 use serde_json::{Value, json};
 
 use super::{
+    bare::BareServer,
     gateway_process::GatewayProcess,
     stub::{ModelPace, PlatformStub, TOKEN},
 };
 use crate::{
     environment::{Effort, Programs},
-    report::{Quantity, Report, ReportRow, Target},
+    report::{Report, ReportRow, Target},
     samples::Samples,
 };
 
-const TO_MODEL: Target = Target::Below(Quantity::Time(Duration::from_millis(5)));
-const TO_MESSAGE: Target = Target::Below(Quantity::Time(Duration::from_millis(10)));
+const TO_MODEL: Target = Target::Longer(Duration::from_millis(5));
+const TO_MESSAGE: Target = Target::Longer(Duration::from_millis(10));
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// Sessions in which messages take turns.
 const USERS: u64 = 20;
@@ -55,7 +56,9 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     let home = home_with_stub(&stub, port.number(), &json!({}));
     let gateway = GatewayProcess::start(programs, home.path(), port.number())?;
     let count = effort.times(1000) as u64;
+    let bare = BareServer::start()?;
     let (mut to_model, mut to_message) = (Samples::default(), Samples::default());
+    let mut bare_times = Samples::default();
     for number in 0..count + USERS {
         stub.write(10 + number % USERS, number);
         stub.wait_until(TIMEOUT, "the answer", |stub| stub.times(number).answers > 0)?;
@@ -73,18 +76,19 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
             let answered = times.answered.context("no answer")?;
             to_model.push(asked.saturating_duration_since(given));
             to_message.push(answered.saturating_duration_since(last));
+            bare_times.push(bare.ask()?);
         }
     }
     report.add(ReportRow::p99(
         "update in to the model's request: p99",
         &to_model,
-        None,
+        Some(&bare_times),
         TO_MODEL,
     ));
     report.add(ReportRow::p99(
         "last token to the final message: p99",
         &to_message,
-        None,
+        Some(&bare_times),
         TO_MESSAGE,
     ));
     gateway.stop()

@@ -17,10 +17,10 @@ use super::{load, mcp::McpEndpoint, wire::RawConnection};
 use crate::environment::{Programs, RuntimeFlavour};
 
 /// Timeout of an expected change.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Poll interval of an expected change.
-pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(1);
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// What would stand in the way of a load, or of a second Hub beside it.
 const SETTINGS: [&str; 5] = [
@@ -32,23 +32,33 @@ const SETTINGS: [&str; 5] = [
 ];
 
 /// A Hub that serves.
-pub(super) struct HubProcess {
-    pub(super) port: u16,
-    pub(super) token: String,
+pub(crate) struct HubProcess {
+    pub(crate) port: u16,
+    pub(crate) token: String,
     /// From its start until it said that it listens.
-    pub(super) start: Duration,
+    pub(crate) start: Duration,
     data: PathBuf,
     child: Child,
     _stdout: BufReader<ChildStdout>,
 }
 
 impl HubProcess {
-    pub(super) fn start(programs: &Programs, data: &Path) -> Result<Self> {
+    pub(crate) fn start(programs: &Programs, data: &Path) -> Result<Self> {
         Self::start_with(programs, data, &[])
     }
 
     /// With settings of its own.
-    pub(super) fn start_with(programs: &Programs, data: &Path, own: &[String]) -> Result<Self> {
+    pub(crate) fn start_with(programs: &Programs, data: &Path, own: &[String]) -> Result<Self> {
+        Self::start_node(programs, data, own, None)
+    }
+
+    /// With the token of a Hub whose first node has made it.
+    pub(crate) fn start_node(
+        programs: &Programs,
+        data: &Path,
+        own: &[String],
+        token: Option<&str>,
+    ) -> Result<Self> {
         let mut command = Command::new(&programs.hermes);
         command
             .args(["hub", "serve", "--json", "--listen", "127.0.0.1:0"])
@@ -82,10 +92,15 @@ impl HubProcess {
         let start = began.elapsed();
         let url = said["url"].as_str().context("no url")?;
         let port = url.rsplit(':').next().context("no port")?.parse()?;
-        let token = said["admin_token_file"].as_str().context("no token")?;
+        let token = if let Some(token) = token {
+            token.to_owned()
+        } else {
+            let file = said["admin_token_file"].as_str().context("no token")?;
+            fs::read_to_string(file)?.trim().to_owned()
+        };
         Ok(Self {
             port,
-            token: fs::read_to_string(token)?.trim().to_owned(),
+            token,
             start,
             data: data.to_owned(),
             child,
@@ -94,7 +109,7 @@ impl HubProcess {
     }
 
     /// Its MCP side.
-    pub(super) fn mcp(&self) -> McpEndpoint<'_> {
+    pub(crate) fn mcp(&self) -> McpEndpoint<'_> {
         McpEndpoint {
             port: self.port,
             token: Some(&self.token),
@@ -102,7 +117,7 @@ impl HubProcess {
     }
 
     /// A request over REST.
-    pub(super) fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Vec<u8> {
+    pub(crate) fn request(&self, method: &str, path: &str, body: Option<&Value>) -> Vec<u8> {
         let body = body.map_or_else(String::new, Value::to_string);
         format!(
             "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nauthorization: Bearer {}\r\n\
@@ -115,7 +130,7 @@ impl HubProcess {
     }
 
     /// Asks over REST, once.
-    pub(super) fn call_rest(
+    pub(crate) fn call_rest(
         &self,
         method: &str,
         path: &str,
@@ -125,7 +140,7 @@ impl HubProcess {
     }
 
     /// Makes a tenant with a home that is configured so.
-    pub(super) fn make_tenant(&self, id: &str, config: &Value) -> Result<()> {
+    pub(crate) fn make_tenant(&self, id: &str, config: &Value) -> Result<()> {
         let body = json!({"id": id, "start": false});
         self.call_rest("POST", "/v1/tenants", Some(&body))?;
         self.wait_for_member(&format!("/v1/tenants/{id}"), "status", &["ready"])?;
@@ -134,7 +149,7 @@ impl HubProcess {
     }
 
     /// Orders a run, and returns where it is.
-    pub(super) fn start_run(&self, tenant: &str, input: &str) -> Result<String> {
+    pub(crate) fn start_run(&self, tenant: &str, input: &str) -> Result<String> {
         let runs = format!("/v1/tenants/{tenant}/runs");
         let run = self.call_rest("POST", &runs, Some(&json!({"input": input})))?;
         let id = run["runId"].as_str().context("the run has no id")?;
@@ -142,7 +157,7 @@ impl HubProcess {
     }
 
     /// Watches a run until its events hold a text.
-    pub(super) fn watch_for(&self, run: &str, text: &'static [u8]) -> Result<()> {
+    pub(crate) fn watch_for(&self, run: &str, text: &'static [u8]) -> Result<()> {
         let watch = self.request("GET", &format!("{run}/events"), None);
         let port = self.port;
         let waiting = async move {
@@ -153,7 +168,7 @@ impl HubProcess {
     }
 
     /// Looks at something until a member of it is one of these words.
-    pub(super) fn wait_for_member(&self, path: &str, member: &str, words: &[&str]) -> Result<()> {
+    pub(crate) fn wait_for_member(&self, path: &str, member: &str, words: &[&str]) -> Result<()> {
         let end = Instant::now() + TIMEOUT;
         loop {
             let found = self.call_rest("GET", path, None)?;
@@ -167,17 +182,22 @@ impl HubProcess {
     }
 
     /// The directory of a share.
-    pub(super) fn share(&self, group: &str) -> PathBuf {
+    pub(crate) fn share(&self, group: &str) -> PathBuf {
         self.data.join("shares").join(group)
     }
 
     /// The home of a tenant.
-    pub(super) fn home(&self, tenant: &str) -> PathBuf {
+    pub(crate) fn home(&self, tenant: &str) -> PathBuf {
         self.data.join("tenants").join(tenant).join("home")
     }
 
+    /// The processor time that it has used.
+    pub(crate) fn processor_time(&self) -> Result<Duration> {
+        crate::clock::processor_time(self.child.id())
+    }
+
     /// What it has in memory, in KiB.
-    pub(super) fn memory(&self) -> Result<u32> {
+    pub(crate) fn memory(&self) -> Result<u32> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))
             .context("only Linux tells")?;
         let line = status
@@ -188,7 +208,7 @@ impl HubProcess {
     }
 
     /// Stops it and waits for its end.
-    pub(super) fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         let pid = Pid::from_raw(i32::try_from(self.child.id())?).context("no pid")?;
         kill_process(pid, Signal::TERM)?;
         let status = self.child.wait()?;

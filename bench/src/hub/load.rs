@@ -14,22 +14,22 @@ use crate::{environment::RuntimeFlavour, report::Quantity, samples::Samples};
 
 /// Somebody who asks these things in turns, on a connection of its own.
 #[derive(Debug, Clone)]
-pub(super) struct LoadClient {
-    pub(super) requests: Arc<[Vec<u8>]>,
+pub(crate) struct LoadClient {
+    pub(crate) requests: Arc<[Vec<u8>]>,
     /// Where it begins.
-    pub(super) first: usize,
+    pub(crate) first: usize,
 }
 
 /// What came of it.
 #[derive(Debug, Default)]
-pub(super) struct LoadResult {
-    pub(super) latencies: Samples,
+pub(crate) struct LoadResult {
+    pub(crate) latencies: Samples,
     time: Duration,
 }
 
 impl LoadResult {
     /// Requests in a second.
-    pub(super) fn rate(&self) -> Quantity {
+    pub(crate) fn rate(&self) -> Quantity {
         let seconds = self.time.as_secs_f64().max(f64::EPSILON);
         #[expect(clippy::cast_precision_loss, reason = "far below 2^52 requests")]
         let count = self.latencies.count() as f64;
@@ -37,27 +37,38 @@ impl LoadResult {
     }
 
     /// Puts the outcome of another round to this one.
-    pub(super) fn add(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.latencies.extend(&other.latencies);
         self.time += other.time;
     }
 }
 
 /// Has all clients ask for a time.
-pub(super) fn run_load(port: u16, clients: Vec<LoadClient>, time: Duration) -> Result<LoadResult> {
+pub(crate) fn run_load(port: u16, clients: Vec<LoadClient>, time: Duration) -> Result<LoadResult> {
     run_paced_load(port, clients, time, Duration::ZERO)
 }
 
 /// Has all clients ask for a time, each so often: none sooner than that after it began to ask before.
-pub(super) fn run_paced_load(
+pub(crate) fn run_paced_load(
     port: u16,
     clients: Vec<LoadClient>,
     time: Duration,
     every: Duration,
 ) -> Result<LoadResult> {
+    run_load_on_nodes(&[port], clients, time, every)
+}
+
+/// The same, with the clients spread over several nodes.
+pub(crate) fn run_load_on_nodes(
+    ports: &[u16],
+    clients: Vec<LoadClient>,
+    time: Duration,
+    every: Duration,
+) -> Result<LoadResult> {
+    let ports = ports.to_vec();
     RuntimeFlavour::OneThread.run(async move {
         let mut connections = Vec::new();
-        for client in clients {
+        for (client, port) in clients.into_iter().zip(ports.into_iter().cycle()) {
             connections.push((RawConnection::open(port).await?, client));
         }
         let began = Instant::now();
@@ -96,7 +107,7 @@ async fn run_client(
 }
 
 /// Sends all requests, each once, on so many connections.
-pub(super) fn send_each_once(
+pub(crate) fn send_each_once(
     port: u16,
     requests: Vec<Vec<u8>>,
     connections: usize,
@@ -130,7 +141,7 @@ pub(super) fn send_each_once(
 }
 
 /// Asks once, and gives the whole answer.
-pub(super) fn send_once(port: u16, request: Vec<u8>) -> Result<serde_json::Value> {
+pub(crate) fn send_once(port: u16, request: Vec<u8>) -> Result<serde_json::Value> {
     RuntimeFlavour::OneThread.run(async move {
         let mut connection = RawConnection::open(port).await?;
         let answer = connection.exchange(&request).await?;

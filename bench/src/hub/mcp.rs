@@ -11,14 +11,14 @@ use crate::environment::RuntimeFlavour;
 
 /// A server that speaks MCP.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct McpEndpoint<'a> {
-    pub(super) port: u16,
-    pub(super) token: Option<&'a str>,
+pub(crate) struct McpEndpoint<'a> {
+    pub(crate) port: u16,
+    pub(crate) token: Option<&'a str>,
 }
 
 impl McpEndpoint<'_> {
     /// Clients that call one tool with these arguments, and where the era has sessions, have one each.
-    pub(super) fn clients(
+    pub(crate) fn clients(
         self,
         era: Era,
         clients: usize,

@@ -12,7 +12,7 @@ use tokio::{
 const READ_SIZE: usize = 64 * 1024;
 
 /// One connection that is kept.
-pub(super) struct RawConnection {
+pub(crate) struct RawConnection {
     stream: TcpStream,
     /// What was read; answers begin at its start.
     buffer: Vec<u8>,
@@ -20,16 +20,18 @@ pub(super) struct RawConnection {
 }
 
 #[derive(Debug)]
-pub(super) struct RawReply<'a> {
-    pub(super) status: u16,
-    pub(super) body: &'a [u8],
+pub(crate) struct RawReply<'a> {
+    pub(crate) status: u16,
+    pub(crate) body: &'a [u8],
     /// The MCP session it opens.
-    pub(super) session: Option<String>,
+    pub(crate) session: Option<String>,
+    /// The cookie it sets, without attributes.
+    pub(crate) cookie: Option<String>,
 }
 
 impl RawReply<'_> {
     /// Makes sure that it is a good one.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         let is_failure = find(self.body, b"\"isError\":true").is_some();
         if !(200..300).contains(&self.status) || is_failure {
             let body = String::from_utf8_lossy(self.body);
@@ -46,10 +48,11 @@ struct ReplyHead {
     length: Option<usize>,
     is_chunked: bool,
     session: Option<String>,
+    cookie: Option<String>,
 }
 
 impl RawConnection {
-    pub(super) async fn open(port: u16) -> Result<Self> {
+    pub(crate) async fn open(port: u16) -> Result<Self> {
         let stream = TcpStream::connect(("127.0.0.1", port)).await?;
         stream.set_nodelay(true)?;
         Ok(Self {
@@ -60,7 +63,7 @@ impl RawConnection {
     }
 
     /// Sends a request and reads all of its answer.
-    pub(super) async fn exchange(&mut self, request: &[u8]) -> Result<RawReply<'_>> {
+    pub(crate) async fn exchange(&mut self, request: &[u8]) -> Result<RawReply<'_>> {
         let head = self.send_and_read_head(request).await?;
         self.body.clear();
         if head.is_chunked {
@@ -74,11 +77,12 @@ impl RawConnection {
             status: head.status,
             body: &self.body,
             session: head.session,
+            cookie: head.cookie,
         })
     }
 
     /// Sends a request and reads its answer, a stream, until this text has come.
-    pub(super) async fn read_until(&mut self, request: &[u8], text: &[u8]) -> Result<()> {
+    pub(crate) async fn read_until(&mut self, request: &[u8], text: &[u8]) -> Result<()> {
         self.open_stream(request).await?;
         while find(&self.buffer, text).is_none() {
             self.read_more().await?;
@@ -87,14 +91,14 @@ impl RawConnection {
     }
 
     /// Sends a request whose answer is a stream of events.
-    pub(super) async fn open_stream(&mut self, request: &[u8]) -> Result<()> {
+    pub(crate) async fn open_stream(&mut self, request: &[u8]) -> Result<()> {
         let head = self.send_and_read_head(request).await?;
         ensure!(head.status == 200, "the stream has status {}", head.status);
         Ok(())
     }
 
     /// The next event of the stream; nothing at its end. Each comes in a piece of its own.
-    pub(super) async fn next_event(&mut self) -> Result<Option<Vec<u8>>> {
+    pub(crate) async fn next_event(&mut self) -> Result<Option<Vec<u8>>> {
         loop {
             let data = b"data: ";
             if let Some(begin) = find(&self.buffer, data)
@@ -175,6 +179,8 @@ impl ReplyHead {
                 head.is_chunked = value.eq_ignore_ascii_case("chunked");
             } else if name.eq_ignore_ascii_case("mcp-session-id") {
                 head.session = Some(value.to_owned());
+            } else if name.eq_ignore_ascii_case("set-cookie") {
+                head.cookie = value.split(';').next().map(str::to_owned);
             }
         }
         Ok(head)
@@ -192,12 +198,13 @@ mod tests {
 
     #[test]
     fn a_head_is_read_whatever_the_case_of_its_names() {
-        let text = "HTTP/1.1 202 Accepted\r\nContent-Length: 7\r\nMCP-Session-Id: abc\r\n\r\n";
+        let text = "HTTP/1.1 202 Accepted\r\nContent-Length: 7\r\nMCP-Session-Id: abc\r\nSet-Cookie: a=b; Path=/\r\n\r\n";
         let expected = ReplyHead {
             status: 202,
             length: Some(7),
             is_chunked: false,
             session: Some("abc".into()),
+            cookie: Some("a=b".into()),
         };
         assert_eq!(ReplyHead::read(text).unwrap(), expected);
         let text = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -210,6 +217,7 @@ mod tests {
             status,
             body,
             session: None,
+            cookie: None,
         };
         assert!(answer(200, b"{\"isError\":false}").check().is_ok());
         assert!(answer(200, b"{\"isError\":true}").check().is_err());

@@ -147,6 +147,23 @@ impl Conversation {
         &self.history.messages
     }
 
+    /// The memory that the messages take, nearly.
+    pub fn message_bytes(&self) -> usize {
+        self.history
+            .messages
+            .iter()
+            .map(Message::memory_bytes)
+            .sum()
+    }
+
+    /// Forgets the messages of a stored session. The next turn loads them.
+    pub fn forget_messages(&mut self) {
+        if self.is_stored() {
+            self.history.messages = Vec::new();
+            self.history.must_reload = true;
+        }
+    }
+
     pub fn todo(&self) -> &Arc<TodoList> {
         &self.tools.todo
     }

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::script::{ScriptError, locate_script};
 pub use crate::cron::delivery::Delivery;
 use crate::{
-    conversation::Agent,
+    conversation::{Agent, TurnUsage},
     cron::{delivery::plan_message, job_run::JobRun, report::RunReport},
     turn::TurnEvent,
 };
@@ -102,6 +102,8 @@ pub struct FinishedRun {
     /// The message, also if it is not delivered.
     pub text: String,
     pub error: Option<String>,
+    /// What the model used, if it answered.
+    pub usage: Option<TurnUsage>,
     /// Where the message went, or was to go.
     pub deliveries: Vec<DeliveryRecord>,
     pub delivery_error: Option<String>,
@@ -174,6 +176,30 @@ impl JobRunner {
             .update_jobs(now, move |file| file.run_now(&reference, &moment))
             .await?;
         self.claim(&job, now).await
+    }
+
+    /// The same, for a run that was claimed before and cut off. Who calls this knows that it may be repeated.
+    pub async fn claim_again(
+        &self,
+        id: &str,
+        now: &Zoned,
+    ) -> Result<Option<ClaimedRun>, TickError> {
+        self.recover_abandoned(now).await?;
+        let lost = id.to_owned();
+        let is_running = |job: &Job| {
+            ["fire_claim", "run_claim"]
+                .iter()
+                .any(|claim| job.get(claim).is_some_and(|claim| !claim.is_null()))
+        };
+        self.update_jobs(now, move |file| {
+            // One that a process still works on is not lost.
+            if file.find(&lost).is_ok_and(is_running) {
+                return Ok(());
+            }
+            file.return_lost_run(&lost)
+        })
+        .await?;
+        self.claim_now(id, now).await
     }
 
     async fn claim(&self, job: &Job, now: &Zoned) -> Result<Option<ClaimedRun>, TickError> {
@@ -326,6 +352,7 @@ impl JobRunner {
                 output,
                 text: report.text,
                 error: report.error,
+                usage: report.usage,
                 deliveries,
                 delivery_error,
             }

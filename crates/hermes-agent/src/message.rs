@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
+use hermes_config::detect_image_type;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -62,6 +63,18 @@ impl Message {
         }
     }
 
+    /// The memory that it takes, nearly.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let calls = self.tool_calls().iter();
+        let calls =
+            calls.map(|call| size_of::<ToolCall>() + call.name.len() + call.arguments.len());
+        let reasoning = match self {
+            Self::Assistant(message) => message.reasoning.memory_bytes(),
+            _ => 0,
+        };
+        size_of::<Self>() + self.content().memory_bytes() + calls.sum::<usize>() + reasoning
+    }
+
     /// The calls of an assistant's message; none for every other.
     pub fn tool_calls(&self) -> &[ToolCall] {
         match self {
@@ -109,6 +122,14 @@ pub struct Reasoning {
         skip_serializing_if = "Vec::is_empty"
     )]
     pub details: Vec<Value>,
+}
+
+impl Reasoning {
+    fn memory_bytes(&self) -> usize {
+        let texts = [&self.text, &self.content].into_iter().flatten();
+        let details = self.details.iter().map(|detail| detail.to_string().len());
+        texts.map(String::len).sum::<usize>() + details.sum::<usize>()
+    }
 }
 
 /// What a tool returned to one call.
@@ -272,6 +293,13 @@ impl Content {
             Self::Parts(parts) => parts.is_empty(),
         }
     }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Parts(parts) => parts.iter().map(Part::memory_bytes).sum(),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -323,6 +351,15 @@ impl Part {
             _ => None,
         }
     }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + match self {
+                Self::Known(KnownPart::Text { text }) => text.len(),
+                Self::Known(KnownPart::ImageUrl { image_url }) => image_url.url.len(),
+                Self::Other(value) => value.to_string().len(),
+            }
+    }
 }
 
 impl Image {
@@ -341,18 +378,6 @@ impl Image {
         let (header, data) = self.url.strip_prefix("data:")?.split_once(',')?;
         let media_type = header.strip_suffix(";base64")?;
         Some((media_type, data))
-    }
-}
-
-/// The media type of an image that models support, by its magic bytes.
-pub(crate) fn detect_image_type(bytes: &[u8]) -> Option<&'static str> {
-    let is_webp = bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP");
-    match bytes {
-        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
-        _ if is_webp => Some("image/webp"),
-        _ => None,
     }
 }
 

@@ -12,7 +12,7 @@ mod providers;
 mod resolve;
 mod retry;
 
-use std::{ops::AddAssign, time::Duration};
+use std::{ops::AddAssign, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use serde_json::{Map, Value};
@@ -82,12 +82,12 @@ pub struct ModelRequest<'a> {
     pub shown_text: ShownText,
 }
 
-/// A tool as the model sees it.
+/// A tool as the model sees it. Clones share its texts: every conversation has the same tools.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDefinition {
     pub name: String,
-    pub description: String,
-    pub parameters: Value,
+    pub description: Arc<str>,
+    pub parameters: Arc<Value>,
 }
 
 /// Whether the model has to call a tool.

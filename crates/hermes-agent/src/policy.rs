@@ -17,7 +17,10 @@ pub(crate) mod public_address;
 mod tests;
 
 pub(crate) use self::egress::AllowedNetworks;
-pub use self::egress::{Egress, EgressDenied};
+pub use self::{
+    egress::{Egress, EgressDenied},
+    public_address::PublicResolver,
+};
 
 /// What is permitted. The default is for a home without an operator: everything.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -199,8 +199,8 @@ fn tool_definition(
     schema["properties"] = parameters;
     ToolDefinition {
         name: name.to_owned(),
-        description: description.to_owned(),
-        parameters: schema,
+        description: description.into(),
+        parameters: schema.into(),
     }
 }
 

@@ -7,6 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use hermes_config::sync::Mutex;
 use tokio::time::Instant;
+use tracing::Instrument as _;
 
 use crate::{
     compact,
@@ -22,6 +23,7 @@ mod compaction;
 mod repetition;
 mod result_budget;
 mod surface;
+mod trace;
 
 use calls::CallBatch;
 use client_tools::ToolOffer;
@@ -109,6 +111,20 @@ impl Turn<'_> {
     /// Runs the turn. `messages` begins with the system prompt and ends with the user's message; the messages of the
     /// turn are appended.
     pub async fn run(
+        &self,
+        messages: &mut Vec<Message>,
+        surface: &mut dyn Surface,
+    ) -> Result<TurnEnd, TurnError> {
+        let span = trace::turn_span(self.model, &self.context.session);
+        let end = self
+            .run_rounds(messages, surface)
+            .instrument(span.clone())
+            .await;
+        trace::record_turn_end(&span, &end);
+        end
+    }
+
+    async fn run_rounds(
         &self,
         messages: &mut Vec<Message>,
         surface: &mut dyn Surface,
@@ -274,10 +290,18 @@ impl Turn<'_> {
             }
             surface.show(TurnEvent::Model(event));
         };
+        let span = trace::request_span(self.model);
+        let completing = self
+            .model
+            .complete(&request, &mut sink)
+            .instrument(span.clone());
         let reply = tokio::select! {
             biased;
             () = self.context.cancel.cancelled() => None,
-            reply = self.model.complete(&request, &mut sink) => Some(Box::new(reply?)),
+            reply = completing => {
+                trace::record_reply(&span, &reply);
+                Some(Box::new(reply?))
+            }
         };
         Ok(reply.map_or(ModelAnswer::Interrupted(shown), ModelAnswer::Reply))
     }

@@ -1,7 +1,7 @@
 //! A Hermes home's settings: where things are, what `config.yaml` and `.env` say, and which values are secret.
 //!
-//! Everything here is read from a [`Home`] that the caller passes in. Nothing in this crate keeps global state,
-//! prints, or uses a network.
+//! Everything here is read from a [`Home`] that the caller passes in. Nothing in this crate keeps global state, except
+//! for what exports the traces of the process ([`trace_context`]); nothing prints, or uses a network.
 
 pub mod beneath;
 pub mod bot_lock;
@@ -12,6 +12,7 @@ pub mod gateway;
 pub mod home;
 pub mod model;
 pub mod private_file;
+pub mod public_address;
 pub mod random;
 pub mod redact;
 pub mod reference;
@@ -21,10 +22,12 @@ pub mod server;
 pub mod settings;
 pub mod speech;
 pub mod sync;
+pub mod trace_context;
 pub mod variables;
 
 mod fields;
 mod hex;
+mod image_type;
 mod log_file;
 mod nearest;
 mod program;
@@ -41,12 +44,13 @@ pub use gateway::{
 };
 pub use hex::{from_hex, to_hex};
 pub use home::{Home, HomeError, ProfileName};
+pub use image_type::detect_image_type;
 pub use log_file::LogFile;
 pub use model::*;
 pub use nearest::nearest;
 pub use private_file::replace_file;
 pub use redact::Redactor;
-pub use reference::{ReferenceError, ReferencePolicy, ReferenceTemplate};
+pub use reference::{NamedReference, ReferenceError, ReferencePolicy, ReferenceTemplate};
 pub use secret::{Secret, mask};
 pub use secret_store::{SecretLocation, SecretStore, SecretStoreError};
 pub use server::*;
@@ -55,5 +59,6 @@ pub use speech::{SpeechCommand, SpeechEngine, SpeechService, SpeechSettings};
 pub use variables::{Variables, remove_variable, write_variable};
 pub use warning::Warning;
 pub use yaml::{
-    MAX_BYTES as LARGEST_CONFIG, YamlError, parse as read_yaml, too_long as config_too_long,
+    MAX_BYTES as LARGEST_CONFIG, YamlError, find_key as find_yaml_key, parse as read_yaml,
+    too_long as config_too_long,
 };

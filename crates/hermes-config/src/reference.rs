@@ -10,7 +10,7 @@ mod resolver;
 mod template;
 
 pub(crate) use resolver::Resolver;
-pub use template::ReferenceTemplate;
+pub use template::{NamedReference, ReferenceTemplate};
 use template::{Reference, TemplatePiece};
 
 /// What references of a home may reach.

@@ -66,7 +66,48 @@ fn parse_on_large_stack(text: &str) -> Result<Value, YamlError> {
     })
 }
 
+/// Line and column, both from 1, of the key at the end of a path through mappings and sequences.
+pub fn find_key(text: &str, path: &[String]) -> Option<(usize, usize)> {
+    let find = || {
+        let mut node = parse_nodes(MAX_DEPTH, text).ok()??;
+        for step in path {
+            node = match node.value {
+                SpannedNode::Mapping(entries) => {
+                    let mut entries = entries.into_iter();
+                    entries.find(|(key, _)| key == step)?.1
+                }
+                SpannedNode::Sequence(items) => {
+                    let index: usize = step.parse().ok()?;
+                    items.into_iter().nth(index)?
+                }
+                SpannedNode::Scalar(_) => return None,
+            };
+        }
+        let offset = usize::try_from(node.defined.span().byte_offset()?).ok()?;
+        // The key stands before its value.
+        let before = text.get(..offset)?;
+        let at = before.rfind(path.last()?).unwrap_or(offset);
+        let line_start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let line = text[..at].matches('\n').count() + 1;
+        Some((line, text[line_start..at].chars().count() + 1))
+    };
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(LARGE_STACK);
+        thread.spawn_scoped(scope, find).ok()?.join().ok()?
+    })
+}
+
 fn parse_up_to(depth: usize, text: &str) -> Result<Value, YamlError> {
+    Ok(match parse_nodes(depth, text)? {
+        None => Value::Object(Map::new()),
+        Some(node) => match value(node, text) {
+            Value::Null => Value::Object(Map::new()),
+            value => value,
+        },
+    })
+}
+
+fn parse_nodes(depth: usize, text: &str) -> Result<Option<Spanned<SpannedNode>>, YamlError> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_events: 3 * MAX_VALUES,
@@ -87,15 +128,8 @@ fn parse_up_to(depth: usize, text: &str) -> Result<Value, YamlError> {
         with_snippet: false,
     };
     LEVELS_LEFT.set(depth);
-    let node = serde_saphyr::from_str_with_options::<Option<Spanned<SpannedNode>>>(text, options)
-        .map_err(|error| to_yaml_error(&error))?;
-    Ok(match node {
-        None => Value::Object(Map::new()),
-        Some(node) => match value(node, text) {
-            Value::Null => Value::Object(Map::new()),
-            value => value,
-        },
-    })
+    serde_saphyr::from_str_with_options::<Option<Spanned<SpannedNode>>>(text, options)
+        .map_err(|error| to_yaml_error(&error))
 }
 
 /// That a document has more bytes than a configuration may have.
@@ -311,6 +345,22 @@ mod tests {
             parse("[1.0, .inf, 123456789012345678901234567890]").unwrap(),
             json!([1.0, ".inf", "123456789012345678901234567890"])
         );
+    }
+
+    #[test]
+    fn a_key_is_found_where_it_is_written() {
+        let text = "id: a\nfiles:\n  - { path: x, form: y }\nskils: [ a ]\ndeep:\n  ä: { b:\n    1 }\nempty:\n";
+        let find = |path: &[&str]| {
+            let path: Vec<String> = path.iter().map(|&step| step.to_owned()).collect();
+            find_key(text, &path)
+        };
+        assert_eq!(find(&["skils"]), Some((4, 1)));
+        assert_eq!(find(&["files", "0", "form"]), Some((3, 16)));
+        assert_eq!(find(&["deep", "ä", "b"]), Some((6, 8)));
+        assert_eq!(find(&["empty"]), Some((8, 1)));
+        assert_eq!(find(&["missing"]), None);
+        let json = "{\"id\": 1,\n \"nme\": {}}";
+        assert_eq!(find_key(json, &["nme".to_owned()]), Some((2, 3)));
     }
 
     #[test]

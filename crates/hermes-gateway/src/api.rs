@@ -9,11 +9,13 @@ mod jobs;
 mod listen;
 mod lists;
 mod openai;
+mod operator;
 mod payload;
 mod peer;
 mod responses;
 mod runs;
 mod sessions;
+mod trace;
 
 use std::sync::Arc;
 
@@ -82,12 +84,17 @@ pub fn router(gateway: Gateway, token: &Secret<String>, host: AllowedHosts) -> R
         .route("/v1/capabilities", get(lists::capabilities));
     let is_directed = matches!(api.gateway.control_mode(), ControlMode::Hub { .. });
     if is_directed {
-        router = router.route("/internal/directives", put(lists::apply_directives));
+        router = router
+            .route("/internal/directives", put(lists::apply_directives))
+            .route("/internal/requests", post(operator::execute));
     }
     router = router
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed)
         .route_layer(middleware::from_fn_with_state(api.clone(), check_token));
+    if hermes_config::trace_context::is_on() {
+        router = router.route_layer(middleware::from_fn(trace::trace_request));
+    }
     if is_directed {
         router = router.layer(middleware::from_fn_with_state(
             api.clone(),

@@ -21,6 +21,7 @@ mod follow;
 mod prompts;
 mod resources;
 mod tools;
+mod trace;
 
 use crate::{
     bridge::databases::Databases,

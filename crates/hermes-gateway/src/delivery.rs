@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::future::BoxFuture;
 use hermes_agent::{conversation::Agent, cron::Delivery};
-use hermes_config::{GatewaySettings, Home, Platform, Settings, sync::RwLock};
+use hermes_config::{GatewaySettings, Platform, sync::RwLock};
 use hermes_protocol::Feature;
 use hermes_store::cron::{DeliveryRecord, DeliveryTarget, Job, RunMessage};
 use serde_json::Value;
@@ -89,7 +89,9 @@ impl PlatformDelivery {
     /// Sends a message now. Returns its id.
     async fn send_now(&self, message: &TargetMessage<'_>) -> Result<String, String> {
         self.check_policy(message.target)?;
-        send_message(self.agent.home(), &self.agent.settings(), message).await
+        let settings = self.agent.settings();
+        let sender = MessageSender::new(self.agent.home(), &settings);
+        send_message(sender.with_policy(self.agent.policy_handle()), message).await
     }
 
     /// Puts a message into the outbox, under a key that makes it one message however often this is done.
@@ -117,11 +119,9 @@ impl PlatformDelivery {
 
 /// Sends a message now. Returns its id.
 async fn send_message(
-    home: &Home,
-    settings: &Settings,
+    sender: MessageSender,
     message: &TargetMessage<'_>,
 ) -> Result<String, String> {
-    let sender = MessageSender::new(home, settings);
     let sender = if message.is_mirrored {
         sender
     } else {
@@ -225,7 +225,7 @@ fn job_targets(job: &Job, gateway: &GatewaySettings) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use hermes_config::Variables;
+    use hermes_config::{Home, Settings, Variables};
     use hermes_store::cron::{CronFile, NewJob, Schedule};
     use jiff::Zoned;
     use serde_json::json;

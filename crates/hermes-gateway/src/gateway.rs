@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use crate::{
     delivery::PlatformDelivery,
     instance::Instance,
-    runs::{RunParts, Runs},
+    runs::{RunMeter, RunParts, Runs},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +34,17 @@ pub enum ControlMode {
     Hub {
         /// What the Hub calls this home.
         tenant: String,
+        home: HubHome,
     },
+}
+
+/// Whose a home under a Hub is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HubHome {
+    /// The Hub's: its operator changes the settings, and no person watches them.
+    Hosted,
+    /// A person's own, whose process applies changed settings as that person wants it.
+    Linked,
 }
 
 /// The gateway of a home. Clones share it.
@@ -71,6 +81,8 @@ pub struct GatewayParts {
     pub elicitation: Arc<ElicitationRegistry>,
     /// Who else works with the settings.
     pub on_settings: Option<SettingsCallback>,
+    /// Who counts the runs of chats, if somebody does.
+    pub meter: Option<Arc<dyn RunMeter>>,
 }
 
 impl Gateway {
@@ -98,6 +110,7 @@ impl Gateway {
                 elicitation: parts.elicitation,
                 concurrent_turns: number(settings.gateway.max_concurrent_turns),
                 concurrent_runs,
+                meter: parts.meter,
             })
             .await?;
             Ok(Self {
@@ -186,6 +199,17 @@ impl Gateway {
         self.inner.settings_changes.subscribe()
     }
 
+    /// Sections of `config.yaml` that take effect with the Hub's next directives.
+    fn hub_sections(&self) -> &'static [&'static str] {
+        match self.inner.control_mode {
+            ControlMode::Hub {
+                home: HubHome::Hosted,
+                ..
+            } => &["skills", "model", "mcp_servers"],
+            ControlMode::Hub { .. } | ControlMode::Own => &["skills"],
+        }
+    }
+
     /// Applies a Hub's directives. Tools see them at their next call; servers are started and stopped with the feature.
     pub async fn apply_directives(&self, directives: Directives) {
         let agent = &self.inner.agent;
@@ -193,11 +217,11 @@ impl Gateway {
         agent.apply_directives(directives);
         match self.load_settings() {
             Ok(settings) => {
-                // The Hub may have switched a skill: that applies from the next run on, even before the file watcher
-                // notices it.
-                let skills = |settings: &Settings| settings.document.get("skills").cloned();
-                let is_switched = skills(&settings) != skills(&agent.settings());
-                if is_switched || changes_settings(&before, &agent.policy()) {
+                // The Hub may have changed the file: that applies from the next run on, even before the file watcher
+                // notices it, and where it does not look.
+                let sections = self.hub_sections();
+                let is_changed = differs_in(sections, &settings, &agent.settings());
+                if is_changed || changes_settings(&before, &agent.policy()) {
                     self.reload(settings).await;
                 }
             }
@@ -273,6 +297,11 @@ fn load_with_variables(
     let (variables, warnings) = Variables::load_with(home, None, given);
     let variables = variables.without(|name| !policy.allows_variable(name));
     Settings::load_with(home, variables, warnings)
+}
+
+fn differs_in(sections: &[&str], new: &Settings, old: &Settings) -> bool {
+    let mut sections = sections.iter();
+    sections.any(|section| new.document.get(section) != old.document.get(section))
 }
 
 /// Whether the policies allow different settings.

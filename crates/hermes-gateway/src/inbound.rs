@@ -170,6 +170,18 @@ impl LiveGateway {
         });
         core.tasks.spawn({
             let core = core.clone();
+            async move {
+                let stop = &core.stop_sending;
+                while (stop.run_until_cancelled(core.outbox.wait_for_sent()).await).is_some() {
+                    // So that another machine does not say it once more.
+                    if let Err(error) = core.bots.keep_home().await {
+                        tracing::warn!(%error, "failed to keep the home after messages were sent");
+                    }
+                }
+            }
+        });
+        core.tasks.spawn({
+            let core = core.clone();
             async move { core.routing.write_changes(&core.stop_sending).await }
         });
         core.tasks.spawn({

@@ -14,7 +14,7 @@ use std::{
 
 use hermes_config::{
     Home,
-    private_file::{FileOwner, open_lock_file, write_private},
+    private_file::{FileDurability, FileOwner, WriteOptions, open_lock_file, write_file},
     sync::Mutex,
 };
 use hermes_mcp::process;
@@ -350,7 +350,13 @@ fn try_lock(home: &Home) -> io::Result<Option<fs::File>> {
 }
 
 fn write_json(path: &std::path::Path, value: &Value) -> Result<(), InstanceError> {
-    write_private(path, value.to_string().as_bytes()).map_err(|source| InstanceError::Io {
+    let options = WriteOptions {
+        // It says what is, many times a minute: nobody waits for the disk.
+        durability: FileDurability::Unsynced,
+        ..WriteOptions::default()
+    };
+    let written = write_file(path, value.to_string().as_bytes(), options);
+    written.map_err(|source| InstanceError::Io {
         path: path.to_owned(),
         source,
     })

@@ -22,6 +22,8 @@ pub mod inbound;
 #[cfg(unix)]
 pub mod instance;
 pub mod messenger;
+#[cfg(unix)]
+mod operator_requests;
 pub mod outbound;
 pub mod platform;
 pub mod platforms;

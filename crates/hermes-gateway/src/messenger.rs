@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use futures::{FutureExt as _, future::BoxFuture};
-use hermes_agent::tools::send_message::{Messenger, OutgoingMessage};
+use hermes_agent::{
+    policy::PolicyHandle,
+    tools::send_message::{Messenger, OutgoingMessage},
+};
 use hermes_config::{Home, Settings};
 use serde_json::{Value, json};
 
@@ -17,11 +20,20 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct HomeMessenger {
     home: Home,
+    policy: PolicyHandle,
 }
 
 impl HomeMessenger {
     pub fn new(home: &Home) -> Arc<Self> {
-        Arc::new(Self { home: home.clone() })
+        Self::with_policy(home, &PolicyHandle::default())
+    }
+
+    /// The same for a home with an operator.
+    pub fn with_policy(home: &Home, policy: &PolicyHandle) -> Arc<Self> {
+        Arc::new(Self {
+            home: home.clone(),
+            policy: policy.clone(),
+        })
     }
 }
 
@@ -39,7 +51,7 @@ impl Messenger for HomeMessenger {
         message: OutgoingMessage,
     ) -> BoxFuture<'_, Result<Value, Value>> {
         async move {
-            let sender = MessageSender::new(&self.home, &settings);
+            let sender = MessageSender::new(&self.home, &settings).with_policy(&self.policy);
             let sent = sender
                 .send_with_files(
                     &message.target,

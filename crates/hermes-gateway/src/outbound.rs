@@ -16,7 +16,12 @@ mod stored_chunk;
 mod typing;
 mod worker;
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    path::PathBuf,
+    sync::{Arc, atomic::AtomicI64},
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
 use hermes_config::{
@@ -29,7 +34,7 @@ use hermes_store::{
         ChunkStart, NewOutbound, NewOutboundChunk, OutboundChat, OutboundState, RuntimeStore,
     },
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use self::{
@@ -88,6 +93,8 @@ pub struct QueuedReply {
     pub sent_late: bool,
     /// The stored message that it shows, which gets the platform's id of the first chunk.
     pub shown_message: Option<MessageId>,
+    /// Whether an earlier process may have sent it without recording that.
+    pub may_be_posted: bool,
 }
 
 impl QueuedReply {
@@ -107,6 +114,7 @@ impl QueuedReply {
             first_posted: None,
             sent_late: false,
             shown_message: None,
+            may_be_posted: false,
         }
     }
 }
@@ -144,6 +152,8 @@ struct OutboxInner {
     runtime: RuntimeStore,
     clients: ClientRegistry,
     clock: SharedClock,
+    /// The last row that an earlier process queued, and may have sent without recording that.
+    last_inherited: AtomicI64,
     gate: RwLock<Arc<MediaGate>>,
     home: Home,
     budgets: ChatBudgets,
@@ -152,6 +162,8 @@ struct OutboxInner {
     claims: ClaimedReplies,
     on_migration: RwLock<Option<MigrationHandler>>,
     on_sent: RwLock<Option<SentHandler>>,
+    /// Notified when a message was sent and recorded.
+    sent: Notify,
     /// Tasks of growing answers and typing signs. The worker waits for them when it stops.
     tasks: TaskTracker,
 }
@@ -191,6 +203,7 @@ impl Outbox {
                 runtime,
                 clients,
                 clock,
+                last_inherited: AtomicI64::new(0),
                 gate: RwLock::new(Arc::new(media_gate(home, settings))),
                 home: home.clone(),
                 budgets: ChatBudgets::default(),
@@ -199,9 +212,15 @@ impl Outbox {
                 claims: ClaimedReplies::default(),
                 on_migration: RwLock::default(),
                 on_sent: RwLock::default(),
+                sent: Notify::new(),
                 tasks: TaskTracker::new(),
             }),
         }
+    }
+
+    /// Returns when messages were sent and recorded since this was called last.
+    pub async fn wait_for_sent(&self) {
+        self.inner.sent.notified().await;
     }
 
     /// Takes over other settings.
@@ -334,7 +353,9 @@ impl Outbox {
             Some(posted) => {
                 budget.record_sent(inner.clock.monotonic());
                 inner.record_shown(shown_message, &posted.message_id).await;
-                inner.runtime.mark_sent(id, &posted.message_id).await
+                let marked = inner.runtime.mark_sent(id, &posted.message_id).await;
+                inner.sent.notify_one();
+                marked
             }
             None => inner.runtime.release_outbound(id).await,
         }
@@ -430,6 +451,7 @@ fn build_outbound(
             chunk.reply_to.clone_from(&reply.reply_to);
         }
         chunk.is_late = reply.sent_late && index == 0;
+        chunk.may_be_posted = reply.may_be_posted;
         if index == 0 {
             chunk.shown_message = reply.shown_message.map(|message| message.0);
         }

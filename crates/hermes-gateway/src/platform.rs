@@ -107,6 +107,17 @@ pub trait PlatformClient: Send + Sync + 'static {
         message: &'a OutboundMessage,
     ) -> BoxFuture<'a, Result<Posted, PostError>>;
 
+    /// The message that was posted with this nonce after that time, in seconds since 1970. `None` if there is none, or if
+    /// the platform cannot be asked.
+    fn find_posted<'a>(
+        &'a self,
+        _chat: &'a ChatAddress,
+        _nonce: &'a str,
+        _since: f64,
+    ) -> BoxFuture<'a, Result<Option<String>, PostError>> {
+        Box::pin(async { Ok(None) })
+    }
+
     /// Replaces the text and buttons of a message.
     fn edit<'a>(
         &'a self,
@@ -131,7 +142,8 @@ pub trait PlatformClient: Send + Sync + 'static {
         reply_to: Option<&'a InboundEvent>,
     ) -> BoxFuture<'a, Result<Option<Box<dyn LivePreview>>, PostError>>;
 
-    /// Confirms a pressed button or a command of the platform's own, with a short notice to whoever pressed it.
+    /// Confirms a pressed button or a command of the platform's own, with a short notice to whoever pressed it. One that is
+    /// too old for that is [`PostError::TooLate`], where the platform tells.
     fn acknowledge<'a>(
         &'a self,
         event: &'a InboundEvent,

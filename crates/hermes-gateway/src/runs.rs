@@ -9,6 +9,7 @@ mod display;
 mod elicitation;
 mod job;
 mod log;
+mod meter;
 mod outcome;
 mod session_slots;
 mod surface;
@@ -32,7 +33,10 @@ use hermes_agent::{
     cron::{ClaimedRun, Delivery, JobRunner},
     server_requests::elicitation::ElicitationRegistry,
 };
-use hermes_config::sync::{Mutex, MutexGuard};
+use hermes_config::{
+    sync::{Mutex, MutexGuard},
+    traced_span,
+};
 use hermes_store::{
     SessionId, StoreError,
     runtime::{IdempotencyKey, NewRun, Run, RunAcceptance, RunStatus, RuntimeStore, new_run_id},
@@ -40,9 +44,11 @@ use hermes_store::{
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument as _;
 
 pub use self::{approvals::DecideError, compress::CompressedSession};
 use self::{
+    elicitation::OpenQuestions,
     log::{RunLog, RunProgress},
     outcome::RunOutcome,
 };
@@ -50,6 +56,7 @@ use crate::runs::session_slots::{SessionSlots, TurnSlots};
 pub use crate::runs::{
     elicitation::ServerQuestion,
     log::RunWatcher,
+    meter::{MeterError, RunMeter},
     surface::{ChatSurface, TurnObserver, TurnResult},
     turn::TurnRequest,
 };
@@ -115,6 +122,8 @@ pub struct RunParts {
     pub concurrent_turns: usize,
     /// Active runs of clients.
     pub concurrent_runs: usize,
+    /// Who counts the runs of chats, if somebody does.
+    pub meter: Option<Arc<dyn RunMeter>>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -136,6 +145,8 @@ pub enum StartError {
     KeyReused,
     #[error("the gateway is stopping and accepts no new runs")]
     Stopping,
+    #[error(transparent)]
+    Meter(#[from] MeterError),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -160,6 +171,7 @@ pub struct Runs {
 struct RunsInner {
     parts: RunParts,
     decisions: DecisionRegistry,
+    questions: OpenQuestions,
     started_at: Instant,
     live: Mutex<HashMap<String, Arc<LiveRun>>>,
     /// The number of active runs.
@@ -199,6 +211,7 @@ impl Runs {
             inner: Arc::new(RunsInner {
                 decisions: DecisionRegistry::new(parts.agent.home().clone()),
                 parts,
+                questions: OpenQuestions::default(),
                 started_at: Instant::now(),
                 live: Mutex::default(),
                 count: watch::Sender::new(0),
@@ -210,6 +223,11 @@ impl Runs {
             }),
         };
         runs.prune().await?;
+        // What an earlier process did not tell.
+        let inner = runs.inner.clone();
+        runs.inner
+            .tasks
+            .spawn(async move { inner.report_chat_runs().await });
         Ok(runs)
     }
 
@@ -250,6 +268,10 @@ impl Runs {
                 RunInput::Job(claimed) => Some(claimed.job().id().to_owned()),
             };
             let live = inner.admit_run(source)?;
+            if let Err(error) = inner.count_run(&live).await {
+                inner.remove_run(&live);
+                return Err(error.into());
+            }
             let new = NewRun {
                 id: live.id.clone(),
                 session: session.clone(),
@@ -270,8 +292,13 @@ impl Runs {
                 }
             }
             let id = live.id.clone();
+            let span = traced_span!(
+                "run",
+                hermes.run.id = &*id,
+                hermes.run.source = source.as_str()
+            );
             let task = inner.clone().execute(live, run_input);
-            inner.tasks.spawn(task);
+            inner.tasks.spawn(task.instrument(span));
             Ok(StartedRun {
                 id,
                 session,
@@ -470,6 +497,9 @@ impl RunsInner {
             .send_modify(|progress| progress.is_over = true);
         self.session_slots.clear_idle().await;
         self.parts.agent.store().checkpoint_if_due().await;
+        if live.source == RunSource::Platform {
+            self.report_chat_runs().await;
+        }
     }
 
     async fn execute_input(

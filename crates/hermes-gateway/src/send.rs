@@ -7,6 +7,7 @@
 use std::{collections::HashMap, path::PathBuf, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
+use hermes_agent::policy::PolicyHandle;
 use hermes_config::{
     GatewaySettings, Home, Platform, PlatformSettings, Redactor, Settings, sync::Mutex,
 };
@@ -25,6 +26,7 @@ mod markdown;
 mod media;
 mod mirror;
 mod multipart;
+mod reachable;
 mod slack;
 mod target;
 mod telegram;
@@ -52,10 +54,11 @@ pub use target::SendTarget;
 // What the clients of the live gateway share with sending once.
 pub(crate) use self::{
     chunk::{LengthLimit, part_number, split_text},
-    http::{build_client, check_url, is_loopback, root_cause},
+    http::{build_client, is_loopback, root_cause},
     markdown::{Dialect, render_markdown},
     media::{ExtractedMedia, MediaGate, MediaKind, check_file, extract_media},
     multipart::encode_file_name,
+    reachable::ReachableAddresses,
     telegram::count_utf16,
 };
 
@@ -124,6 +127,7 @@ pub struct MessageSender {
     inner: Arc<SenderInner>,
     timeout: Duration,
     mirrors: bool,
+    policy: PolicyHandle,
 }
 
 #[derive(Debug)]
@@ -171,7 +175,15 @@ impl MessageSender {
             }),
             timeout: REPLY_TIMEOUT,
             mirrors: true,
+            policy: PolicyHandle::default(),
         }
+    }
+
+    /// Reaches what the operator's policy allows.
+    #[must_use]
+    pub fn with_policy(mut self, policy: &PolicyHandle) -> Self {
+        self.policy = policy.clone();
+        self
     }
 
     /// Overrides the timeout of 30 s.
@@ -299,6 +311,7 @@ impl MessageSender {
         };
         let api = PlatformApi {
             settings,
+            addresses: ReachableAddresses::new(settings, &self.policy),
             token,
             client: &self.client_of(destination, settings)?,
             timeout: self.timeout,
@@ -335,7 +348,8 @@ impl MessageSender {
         if let Some(client) = clients.get(&destination.label()) {
             return Ok(client.clone());
         }
-        let client = http::build_client(destination.platform, settings)?;
+        let policy = self.policy.policy();
+        let client = http::build_client(destination.platform, settings, policy.egress())?;
         clients.insert(destination.label(), client.clone());
         Ok(client)
     }

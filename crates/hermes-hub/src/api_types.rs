@@ -2,8 +2,11 @@
 
 mod audit;
 mod group;
+mod hub_event;
 pub mod ids;
 mod key;
+mod manifest;
+mod platform;
 pub mod problem;
 mod run;
 pub(crate) mod schema;
@@ -11,11 +14,16 @@ mod scope;
 mod tenant;
 mod time;
 mod token;
+mod usage;
+mod webhook;
 
 pub use audit::{AuditEntry, AuditPhase, Decision, Via};
 pub use group::{Group, GroupKind, GroupMember, MemberAccess, Share};
+pub use hub_event::{HubEvent, HubEventType};
 pub(crate) use key::redact_keys;
 pub use key::{KeyHash, KeyKind, NewKey, last4, new_uid, parse_key};
+pub use manifest::{MemoryKind, PartOutcome};
+pub use platform::{PlatformName, StrangerReply};
 pub use run::{
     Approval, ApprovalState, Run, RunError, RunStatus, RunTrigger, RunUsage, StoredEvent,
 };
@@ -27,6 +35,8 @@ pub use tenant::{
 };
 pub use time::Time;
 pub use token::{Cidr, MintedToken, Token};
+pub use usage::{LimitUse, ReachedLimit, TenantLimits, UsageDay, UsageGroup};
+pub use webhook::{Delivery, DeliveryState, Webhook};
 
 /// An enum with fixed words: the same in JSON, in the database and in query parameters.
 macro_rules! vocabulary {

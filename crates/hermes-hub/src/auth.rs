@@ -2,6 +2,8 @@
 
 mod access;
 mod authenticator;
+pub(crate) mod console_sessions;
+pub(crate) mod oidc;
 mod principal;
 pub(crate) mod rate_limit;
 mod tokens;

@@ -3,44 +3,67 @@
 use std::{
     fmt,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use hermes_serve::{Principal as McpPrincipal, http::OpenSessions};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 mod always_on;
+mod bot_watch;
+mod checkpointed_homes;
 mod crash_recovery;
+mod flavor_skills;
+mod home_changes;
 mod home_quota;
 mod housekeeping;
+mod leases;
 mod lifecycle;
+mod login_watch;
+mod node_identity;
+mod notices;
 mod propagate;
 pub(crate) mod provisioning;
 mod shares;
+mod spilled_replies;
 mod tenants;
 
-pub(crate) use crate::hub::{propagate::ChangeEffects, shares::FileAccess, tenants::CachedTenant};
+pub(crate) use crate::hub::{
+    home_changes::HomeChange,
+    propagate::ChangeEffects,
+    shares::FileAccess,
+    spilled_replies::{ReplyContent, read_content, store_content},
+    tenants::CachedTenant,
+};
 use crate::{
     Problem, TokenId,
-    api_types::AuditPhase,
+    api_types::{AuditPhase, Time},
     auth::{AccessControl, Authenticator, InvalidSetting},
-    hub::{lifecycle::Lifecycle, tenants::KnownTenants},
+    hub::{
+        checkpointed_homes::CheckpointedHomes, lifecycle::Lifecycle, shares::ObjectShares,
+        tenants::KnownTenants,
+    },
     metrics::Metrics,
-    settings::Settings,
+    settings::{ObjectSettings, Settings},
     storage::{
         audit::{NewAuditEntry, ReadAuditWriter},
+        checkpoints::Checkpoints,
         encryption::{EncryptedSecret, EncryptionContext, SecretKey},
         files::{FileLimits, QuotaLimits},
+        objects::Objects,
         state::{State, StateError},
     },
     tenants::{
         agents::Agents,
         documents::{DocumentDefaults, EffectiveDocuments},
+        leases::{HomeCheckpoints, LeaseOptions, Leases, SharedHomes},
         lookup::StoredTenants,
         runs::Runs,
         runtime::Runtime,
         scheduler::Scheduler,
     },
+    webhooks::{TargetScope, WebhookSender},
 };
 pub use lifecycle::{HubOpenError, OpenedHub};
 
@@ -68,7 +91,10 @@ struct HubCore {
     tenants: KnownTenants,
     workers: TenantWorkers,
     files: FileAccess,
+    /// Of homes, if nodes hand them over.
+    checkpoints: Option<Arc<Checkpoints>>,
     mcp: McpClients,
+    commands_changed: Notify,
     lifecycle: Lifecycle,
 }
 
@@ -77,6 +103,7 @@ struct TenantWorkers {
     agents: Arc<Agents>,
     runs: Arc<Runs>,
     scheduler: Arc<Scheduler>,
+    webhooks: Arc<WebhookSender>,
 }
 
 /// Clients of `/mcp`.
@@ -104,6 +131,95 @@ pub enum StartError {
     State(#[from] StateError),
 }
 
+/// Object storage, where the database is one that nodes share.
+fn open_objects(
+    state: &dyn State,
+    settings: &ObjectSettings,
+) -> Result<Option<Objects>, StartError> {
+    if state.share_index().is_none() {
+        return Ok(None);
+    }
+    let opened = Objects::open(settings).map_err(|error| StartError::Setting {
+        key: "objects.url",
+        reason: error.to_string(),
+    })?;
+    Ok(Some(opened))
+}
+
+fn open_checkpoints(
+    state: &dyn State,
+    objects: Option<Objects>,
+    key: &SecretKey,
+) -> Option<Arc<Checkpoints>> {
+    let checkpoints = Checkpoints::new(objects?, state.checkpoint_rows()?, key.clone());
+    Some(Arc::new(checkpoints))
+}
+
+/// What keeps homes across nodes.
+fn home_checkpoints(
+    checkpoints: Option<&Arc<Checkpoints>>,
+    state: &Arc<dyn State>,
+    settings: &Arc<ArcSwap<Settings>>,
+    documents: &Arc<ArcSwap<EffectiveDocuments>>,
+    node: &str,
+) -> Arc<dyn HomeCheckpoints> {
+    match checkpoints {
+        Some(checkpoints) => Arc::new(CheckpointedHomes {
+            checkpoints: Arc::clone(checkpoints),
+            state: Arc::clone(state),
+            settings: Arc::clone(settings),
+            documents: Arc::clone(documents),
+            node: node.to_owned(),
+        }),
+        None => Arc::new(SharedHomes),
+    }
+}
+
+fn start_scheduler(
+    state: &Arc<dyn State>,
+    agents: &Arc<Agents>,
+    runs: &Arc<Runs>,
+) -> Arc<Scheduler> {
+    let clock = Arc::clone(agents.leases());
+    let scheduler = Scheduler::start_with_clock(
+        Arc::clone(state),
+        Arc::clone(agents),
+        Arc::clone(runs),
+        Arc::new(move || clock.shared_time()),
+    );
+    if agents.leases().is_shared() {
+        store_jobs_with_homes(agents.leases(), &scheduler);
+    }
+    scheduler
+}
+
+/// Another node learns from the database alone when a tenant has a due job. So due times are stored before a home is.
+fn store_jobs_with_homes(leases: &Leases, scheduler: &Arc<Scheduler>) {
+    let scheduler = Arc::downgrade(scheduler);
+    leases.set_save_step(Box::new(move |tenant| {
+        let scheduler = scheduler.upgrade();
+        Box::pin(async move {
+            match scheduler {
+                Some(scheduler) => scheduler.store_changed_jobs(&tenant).await,
+                None => Ok(()),
+            }
+        })
+    }));
+}
+
+fn start_webhooks(
+    state: &Arc<dyn State>,
+    key: &SecretKey,
+    settings: &Settings,
+) -> Result<Arc<WebhookSender>, StartError> {
+    let scope = TargetScope::from_setting(settings.allow_private_webhooks);
+    let started = WebhookSender::start(Arc::clone(state), key.clone(), scope, Arc::new(Time::now));
+    started.map_err(|error| StartError::Setting {
+        key: "webhooks",
+        reason: error.to_string(),
+    })
+}
+
 impl Hub {
     /// Starts a Hub and resumes what an earlier process left unfinished.
     pub async fn start(parts: HubParts) -> Result<Self, StartError> {
@@ -116,6 +232,8 @@ impl Hub {
         } = parts;
         let access = AccessControl::new(Arc::clone(&state), &settings)
             .map_err(|InvalidSetting { key, reason }| StartError::Setting { key, reason })?;
+        let lease = Duration::from_secs(settings.lease_seconds);
+        node_identity::claim_node_id(&*state, &node, &settings.data_dir, lease).await?;
         state.release_interrupted_keys().await?;
         let interrupted = state.unfinished_file_operations().await?;
         for unfinished in interrupted.iter().filter(|one| !one.is_settled) {
@@ -133,11 +251,30 @@ impl Hub {
             settings: Arc::clone(&settings),
             effective_documents: Arc::clone(&effective_documents),
         };
-        let agents = Agents::new(Arc::clone(&state), runtime, Arc::new(records), node.clone());
+        let options = LeaseOptions::from_settings(&settings.load());
+        let objects = open_objects(&*state, &settings.load().objects)?;
+        let data_dir = settings.load().data_dir.clone();
+        let shares = ObjectShares::open(&*state, objects.as_ref(), &data_dir).await?;
+        let checkpoints = open_checkpoints(&*state, objects, &key);
+        let homes = home_checkpoints(
+            checkpoints.as_ref(),
+            &state,
+            &settings,
+            &effective_documents,
+            &node,
+        );
+        let leases = Leases::new(Arc::clone(&state), homes, node.clone(), options);
+        let agents = Agents::with_leases(
+            Arc::clone(&state),
+            runtime,
+            Arc::new(records),
+            node.clone(),
+            leases,
+        );
         let previous_end = lifecycle::record_start(&*state, &node).await?;
         let runs = Runs::start(Arc::clone(&state), Arc::clone(&agents), previous_end).await?;
-        let scheduler =
-            Scheduler::start(Arc::clone(&state), Arc::clone(&agents), Arc::clone(&runs));
+        let scheduler = start_scheduler(&state, &agents, &runs);
+        let webhooks = start_webhooks(&state, &key, &settings.load())?;
         let hub = Self(Arc::new(HubCore {
             read_audit: ReadAuditWriter::new(Arc::clone(&state)),
             access,
@@ -146,12 +283,15 @@ impl Hub {
                 agents,
                 runs,
                 scheduler,
+                webhooks,
             },
-            files: FileAccess::default(),
+            files: FileAccess::new(shares),
+            checkpoints,
             mcp: McpClients {
                 tools_version: watch::Sender::new(0),
                 sessions: OnceLock::new(),
             },
+            commands_changed: Notify::new(),
             lifecycle: Lifecycle::start(),
             node,
             settings,
@@ -167,10 +307,13 @@ impl Hub {
         let tasks = hub.tasks();
         tasks.spawn(housekeeping::run_housekeeping(hub.clone()));
         tasks.spawn(home_quota::run_measurements(hub.clone()));
+        tasks.spawn(login_watch::watch_logins(hub.clone()));
         tasks.spawn(crash_recovery::clear_interrupted_changes(
             hub.clone(),
             interrupted,
         ));
+        hub.start_leases().await?;
+        hub.start_notices();
         provisioning::provision_unfinished(&hub).await?;
         hub.spawn_always_on_agents();
         Ok(hub)
@@ -203,18 +346,23 @@ impl Hub {
         tracing::info!("Hub stopping");
         self.start_draining();
         // First: a stop that takes too long is often ended by a kill, and is still a stop.
-        lifecycle::record_stop(self.state(), self.node()).await;
+        if !self.0.lifecycle.replaced.is_cancelled() {
+            lifecycle::record_stop(self.state(), self.node()).await;
+        }
         self.tasks().close();
         let drain_timeout = std::time::Duration::from_secs(self.settings().drain_seconds);
         self.0.workers.scheduler.close().await;
+        self.drain_leases().await;
         self.0.workers.runs.close(drain_timeout).await;
         self.0.workers.agents.close().await;
+        self.0.workers.webhooks.close().await;
         if tokio::time::timeout(drain_timeout, self.tasks().wait())
             .await
             .is_err()
         {
             tracing::warn!("shutdown grace period ended with work in progress");
         }
+        self.leases().close().await;
         if let Err(error) = self.0.access.authenticator.store_last_used().await {
             tracing::warn!(%error, "failed to store when tokens were last used");
         }
@@ -254,6 +402,16 @@ impl Hub {
 
     pub fn node(&self) -> &str {
         &self.0.node
+    }
+
+    /// Notified when other nodes have sent commands or replies.
+    pub(crate) fn commands_changed(&self) -> &Notify {
+        &self.0.commands_changed
+    }
+
+    /// The checkpoints of homes, if nodes hand them over.
+    pub(crate) fn checkpoints(&self) -> Option<&Checkpoints> {
+        self.0.checkpoints.as_deref()
     }
 
     /// Encrypts and decrypts secrets.

@@ -11,9 +11,12 @@ pub mod operations;
 pub mod settings;
 pub mod storage;
 pub mod tenants;
+pub mod webhooks;
 
+mod console;
 mod http;
 mod metrics;
+mod server;
 mod service;
 
 pub use crate::{
@@ -21,7 +24,7 @@ pub use crate::{
         ids::{ApprovalId, GroupId, JobId, RunId, TenantId, TokenId},
         problem::{Problem, ProblemCode, ProblemDetail},
     },
-    http::serve::ServeError,
+    http::connections::ServeError,
     hub::{Hub, HubOpenError, HubParts, OpenedHub, StartError},
 };
 pub use metrics::Metrics;

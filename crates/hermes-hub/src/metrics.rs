@@ -15,7 +15,7 @@ const LATENCY_BUCKETS: [f64; 10] = [
 ];
 
 /// Help texts of all metrics. Tests fail for a metric that is missing here.
-const HELP: [(&str, &str); 25] = [
+const HELP: [(&str, &str); 27] = [
     ("agents", "Agents by state."),
     ("approvals_pending", "Pending approvals."),
     (
@@ -62,6 +62,14 @@ const HELP: [(&str, &str); 25] = [
         "Runs that ended since the start, by status.",
     ),
     ("runs_total", "Runs, by status."),
+    (
+        "spans_dropped_total",
+        "Spans that did not reach the collector.",
+    ),
+    (
+        "spans_exported_total",
+        "Spans that were sent to the collector, with those of tenants.",
+    ),
     (
         "tenant_bot_last_ok_seconds",
         "When each bot heard something last, in seconds since 1970.",
@@ -168,6 +176,16 @@ impl Metrics {
             "hermes_hub_auth_failures_total {}",
             self.auth_failures.load(Ordering::Relaxed)
         ));
+        if let Some(export) = hermes_config::trace_context::export() {
+            let spans = export.counts();
+            for (name, count) in [
+                ("spans_dropped_total", spans.dropped),
+                ("spans_exported_total", spans.exported),
+            ] {
+                write_header(name, "counter", &mut line);
+                line(format_args!("hermes_hub_{name} {count}"));
+            }
+        }
         let mut named = "";
         for ((name, labels), count) in &*lock(&self.counters) {
             if named != *name {

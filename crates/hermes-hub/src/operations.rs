@@ -14,15 +14,17 @@ use crate::{
     service::call::{Call, Reply},
 };
 
+pub(crate) mod at_holder;
 pub(crate) mod dispatch;
 pub mod document;
 mod input;
+pub mod manifest_members;
 mod rights;
 mod rows;
 #[cfg(test)]
 mod tests;
 
-pub use input::{Argument, ArgumentKind, ArgumentLocation, NamingStyle, OperationInput};
+pub use input::{Argument, ArgumentKind, ArgumentLocation, BytesBody, NamingStyle, OperationInput};
 pub use rights::MemberRight;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -92,12 +94,22 @@ pub enum Gate {
     Tenant,
     /// The tenant exists or is deleted but restorable.
     AnyTenant,
+    /// The tenant exists, or is made by a token without a list of tenants.
+    TenantOrNew,
     /// The tenant exists and is not blocked.
     ActiveTenant,
     /// The tenant is a member of the group.
     Member,
     /// The tenant is an active member that may write.
     Writer,
+}
+
+/// Which node does it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecutionPlace {
+    AnyNode,
+    /// The one with the home and the agent of its tenant.
+    LeaseHolder,
 }
 
 pub enum Output {
@@ -144,6 +156,7 @@ pub struct Operation {
     pub is_untrusted: bool,
     /// Whether its reply has an `ETag`.
     pub is_versioned: bool,
+    pub place: ExecutionPlace,
     /// Rights that members of its input need beyond its own.
     rights: &'static [(&'static str, MemberRight)],
     handler: OperationHandler,
@@ -198,6 +211,7 @@ impl Operation {
             other_media: None,
             is_untrusted: false,
             is_versioned: false,
+            place: at_holder::find_place(name, path),
             rights: rights::member_rights(name),
             handler: Box::new(move |call, arguments| {
                 let input = input::deserialize_arguments::<I>(arguments);
@@ -324,6 +338,21 @@ impl Operation {
     /// The REST body is this argument, or an object with only this member.
     fn whole_body(mut self, member: &'static str) -> Self {
         self.input.whole_body = Some(member);
+        self
+    }
+
+    /// The whole REST body can be YAML, too.
+    fn takes_yaml(mut self) -> Self {
+        self.input.takes_yaml = true;
+        self
+    }
+
+    /// A REST body of these media types is this argument.
+    fn takes_bytes(mut self, member: &'static str, media_types: &'static [&'static str]) -> Self {
+        self.input.bytes_body = Some(BytesBody {
+            member,
+            media_types,
+        });
         self
     }
 

@@ -12,20 +12,38 @@ use crate::{
 
 pub(crate) mod access;
 pub(crate) mod agent;
+mod agent_requests;
 pub(crate) mod audit;
 pub(crate) mod call;
+pub(crate) mod character;
+pub(crate) mod console_sessions;
 pub(crate) mod cron;
 pub(crate) mod documents;
 pub(crate) mod env;
 pub(crate) mod files;
 pub(crate) mod groups;
+mod home_config;
 pub(crate) mod hub;
+pub(crate) mod hub_events;
+pub(crate) mod limits;
+pub(crate) mod manifest;
+pub(crate) mod mcp_servers;
+pub(crate) mod model;
+pub(crate) mod nodes;
+pub(crate) mod overview;
+pub(crate) mod pairing;
+pub(crate) mod platforms;
 pub(crate) mod runs;
+pub(crate) mod sessions;
+pub(crate) mod share_bytes;
 pub(crate) mod shares;
 pub(crate) mod skills;
 pub(crate) mod sync;
 pub(crate) mod tenants;
 pub(crate) mod tokens;
+pub(crate) mod usage;
+pub(crate) mod webhooks;
+pub(crate) mod workspace;
 
 /// Tools get whole lists, which are read in pages of this size.
 const ALL_PAGE_SIZE: u32 = 500;
@@ -116,11 +134,15 @@ async fn recorded_with<T>(
     result
 }
 
+/// The reason of a problem with a directory that a home does not have yet.
+pub(crate) const NO_DIRECTORY: &str = "no_directory";
+
 fn directory_problem(error: &std::io::Error, name: &str) -> Problem {
     let link = rustix::io::Errno::LOOP.raw_os_error();
     match error.kind() {
         std::io::ErrorKind::NotFound => {
             Problem::not_found(format!("the tenant has no directory `{name}` yet"))
+                .with_reason(NO_DIRECTORY)
         }
         kind if kind == std::io::ErrorKind::NotADirectory || error.raw_os_error() == Some(link) => {
             Problem::precondition(format!(

@@ -13,7 +13,10 @@ mod build;
 mod tests;
 mod values;
 
+use hermes_config::Secret;
 use values::SettingValues;
+
+use crate::api_types::Role;
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
@@ -71,10 +74,8 @@ pub struct Settings {
     pub allowed_hosts: Vec<String>,
     /// Allowed origins, besides its own.
     pub allowed_origins: Vec<String>,
-    /// `sqlite:` or `postgres:`.
-    pub database_url: String,
-    /// `file:` or `s3:`.
-    pub objects_url: String,
+    pub database: DatabaseSettings,
+    pub objects: ObjectSettings,
     /// The file with the key that encrypts secrets.
     pub secret_key_file: PathBuf,
     /// Where the first token is written.
@@ -93,13 +94,101 @@ pub struct Settings {
     /// The audit log.
     pub audit: AuditSettings,
     pub metrics: MetricsSettings,
+    /// Traces.
+    pub telemetry: TelemetrySettings,
     /// This node's name; generated once if absent.
     pub node_id: Option<String>,
     pub lease_seconds: u64,
+    /// How many tenants this node takes by itself, where several nodes share a database.
+    pub node_capacity: usize,
     /// Grace period for requests and runs at shutdown.
     pub drain_seconds: u64,
     /// Scheduled backups.
     pub backup: BackupSettings,
+    /// How long events of the Hub and deliveries of webhooks are kept.
+    pub event_retention_days: u64,
+    /// Whether webhooks may be on this machine and in private networks.
+    pub allow_private_webhooks: bool,
+    /// Prices of models, by name.
+    pub usage_prices: BTreeMap<String, ModelPrice>,
+    /// The identity provider at which people sign in to the console.
+    pub oidc: Option<OidcSettings>,
+}
+
+/// An identity provider (OpenID Connect).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OidcSettings {
+    /// As its tokens have it.
+    pub issuer: String,
+    pub client_id: String,
+    /// None for a public client.
+    pub client_secret: Option<Secret<String>>,
+    pub scopes: Vec<String>,
+    /// The claim with a person's groups; dots lead into nested ones.
+    pub groups_claim: String,
+    /// Roles by group; `*` is everybody.
+    pub roles: BTreeMap<String, Role>,
+}
+
+/// The price of a million tokens of a model, in any currency.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ModelPrice {
+    pub input: f64,
+    pub output: f64,
+    /// Of input that comes from a cache.
+    pub cached: f64,
+}
+
+/// Where the Hub's state is. Addresses may have passwords.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabaseSettings {
+    /// `sqlite:` and a path, or `postgres:`.
+    pub url: Secret<String>,
+    /// The address for notices, if a pooler is at the other one.
+    pub listen_url: Option<Secret<String>>,
+    /// Of this node to PostgreSQL.
+    pub max_connections: u32,
+}
+
+impl DatabaseSettings {
+    /// The file of an SQLite database.
+    pub fn sqlite_path(&self) -> Option<PathBuf> {
+        let path = self.url.expose().strip_prefix("sqlite:")?;
+        Some(PathBuf::from(path.strip_prefix("//").unwrap_or(path)))
+    }
+
+    pub fn is_postgres(&self) -> bool {
+        let url = self.url.expose();
+        url.starts_with("postgres://") || url.starts_with("postgresql://")
+    }
+}
+
+/// Object storage.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ObjectSettings {
+    /// `file:` or `s3:`.
+    pub url: String,
+    /// The server, if it is not that of AWS.
+    pub endpoint: Option<String>,
+    pub region: Option<String>,
+    /// Allows plain HTTP.
+    pub allow_http: bool,
+    /// Without keys, the usual variables or the machine's role have them.
+    pub access_key_id: Option<String>,
+    pub secret_access_key: Option<Secret<String>>,
+}
+
+impl ObjectSettings {
+    pub fn at(url: impl Into<String>) -> Self {
+        Self {
+            url: url.into(),
+            endpoint: None,
+            region: None,
+            allow_http: false,
+            access_key_id: None,
+            secret_access_key: None,
+        }
+    }
 }
 
 /// A certificate and its key.
@@ -215,6 +304,18 @@ pub struct MetricsSettings {
     pub per_tenant: bool,
 }
 
+/// Where traces go. The standard variables of OpenTelemetry say what is not set here.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct TelemetrySettings {
+    /// The collector, for OTLP over HTTP. Without one nothing is traced.
+    pub endpoint: Option<String>,
+    /// Sent with each batch: `name=value`, with commas between them.
+    pub headers: Option<Secret<String>>,
+    /// The part of new traces that is recorded, from 0 to 1.
+    pub sample_ratio: Option<f64>,
+    pub service_name: Option<String>,
+}
+
 /// Scheduled backups.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackupSettings {
@@ -311,6 +412,20 @@ fn host_of(url: &str) -> Option<&str> {
     let (scheme, rest) = url.split_once("://")?;
     let host = rest.split('/').next()?;
     (matches!(scheme, "http" | "https") && !host.is_empty()).then_some(host)
+}
+
+/// Whether nobody on the way can read or change what is sent to an address: with TLS, or on this machine.
+pub(crate) fn is_protected_address(address: &str) -> bool {
+    let Ok(url) = url::Url::parse(address) else {
+        return false;
+    };
+    let is_here = match url.host() {
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        Some(url::Host::Domain(name)) => name == "localhost",
+        None => false,
+    };
+    url.scheme() == "https" || (url.scheme() == "http" && is_here)
 }
 
 fn default_data_dir(environment: &BTreeMap<String, String>) -> PathBuf {

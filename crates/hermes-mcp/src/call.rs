@@ -21,6 +21,7 @@ use rmcp::{
 };
 use tokio::sync::mpsc;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument as _;
 
 use crate::{
     connection::{
@@ -39,6 +40,7 @@ pub mod batch;
 pub mod content;
 mod deadline;
 pub mod outcome;
+mod trace;
 mod waiting;
 
 pub(crate) use waiting::{acquire_session, check_pin};
@@ -210,13 +212,30 @@ pub(crate) async fn execute_request(
     options: &CallOptions,
     background: &TaskTracker,
 ) -> Result<ServerResult, CallError> {
+    let span = trace::request_span(session, request);
+    let result = execute_rounds(session, request, timeout, options, background)
+        .instrument(span.clone())
+        .await;
+    trace::record_result(&span, &result);
+    result
+}
+
+async fn execute_rounds(
+    session: &Arc<McpSession>,
+    request: &CallRequest,
+    timeout: Duration,
+    options: &CallOptions,
+    background: &TaskTracker,
+) -> Result<ServerResult, CallError> {
     let _busy = session.activity.start_call();
     // Arguments may be large: they are copied into each message, and not otherwise unless questions are answered.
     let mut request = Cow::Borrowed(request);
     let call = CallId(NEXT_CALL.fetch_add(1, Ordering::Relaxed));
     let mut clock = CallDeadline::start(timeout);
     for round in 0..MAX_INPUT_ROUNDS {
-        let mut sent = PendingRequest::send(session, request.to_message(), background).await?;
+        let mut message = request.to_message();
+        trace::add_context(&mut message);
+        let mut sent = PendingRequest::send(session, message, background).await?;
         let (event_sender, mut events) = mpsc::unbounded_channel();
         let handle = sent.handle()?;
         let _followed = session.activity.subscribe_call(

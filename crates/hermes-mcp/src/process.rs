@@ -18,6 +18,7 @@
 
 pub mod child_limit;
 pub mod command_marker;
+mod deadline;
 pub mod descendants;
 pub mod environment;
 pub mod guard;

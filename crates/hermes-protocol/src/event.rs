@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    ApprovalChoice,
+    ApprovalChoice, RequestedForm,
     error::{ProtocolError, read, write_object},
+    form::visit_value,
 };
 
 /// An event of a run, as an agent writes it.
@@ -54,6 +55,9 @@ pub enum RunEvent {
         command: String,
         description: String,
         choices: Vec<ApprovalChoice>,
+        /// The form that an MCP server asks to be filled in, if it does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        form: Option<RequestedForm>,
     },
     #[serde(rename = "approval.responded")]
     ApprovalResponded {
@@ -64,9 +68,12 @@ pub enum RunEvent {
     #[serde(rename = "run.completed")]
     Completed {
         output: String,
-        /// None for a job.
+        /// None for a job without a model.
         #[serde(deserialize_with = "Option::deserialize")]
         usage: Option<TokenUsage>,
+        /// The model that answered, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
         /// Calls that the client has to make, in the format of chat completions.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<Value>,
@@ -105,6 +112,9 @@ pub struct TokenUsage {
     pub input_tokens: u64,
     pub output_tokens: u64,
     pub total_tokens: u64,
+    /// Those of the input that came from a cache.
+    #[serde(default)]
+    pub cached_tokens: u64,
 }
 
 /// How an approval ended.
@@ -209,16 +219,24 @@ impl RunEvent {
                 command,
                 description,
                 choices: _,
+                form,
             } => {
                 visit(approval_id);
                 visit(command);
                 visit(description);
+                if let Some(form) = form {
+                    form.visit_text(visit);
+                }
             }
             Self::ApprovalResponded { approval_id, .. } => visit(approval_id),
             Self::Completed {
-                output, tool_calls, ..
+                output,
+                model,
+                tool_calls,
+                ..
             } => {
                 visit(output);
+                model.iter_mut().for_each(&mut *visit);
                 for call in tool_calls {
                     visit_value(call, visit);
                 }
@@ -247,17 +265,6 @@ impl RunEvent {
             *usage = in_camel_case(std::mem::take(usage));
         }
         members
-    }
-}
-
-fn visit_value(value: &mut Value, visit: &mut dyn FnMut(&mut String)) {
-    match value {
-        Value::String(text) => visit(text),
-        Value::Array(items) => items.iter_mut().for_each(|item| visit_value(item, visit)),
-        Value::Object(members) => members
-            .values_mut()
-            .for_each(|member| visit_value(member, visit)),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

@@ -145,8 +145,18 @@ fn a_decision_names_its_choice_and_its_approval_or_none() {
         approval_id: Some("a".into()),
         all: false,
         reason: Some("r".into()),
+        content: Some(Map::from_iter([("any".to_owned(), json!(1))])),
+        cancel: true,
     };
-    assert_closed(&decision, &["/approval_id", "/all", "/reason"], &[]);
+    let optional = ["/approval_id", "/all", "/reason", "/content", "/cancel"];
+    assert_closed(&decision, &optional, &["/content"]);
+    for wrong in [json!("a"), json!([]), json!(5)] {
+        let wrong = json!({"choice": "once", "content": wrong});
+        assert!(serde_json::from_value::<ApprovalDecision>(wrong).is_err());
+    }
+    let bare = serde_json::to_value(ApprovalDecision::new(ApprovalChoice::Deny)).unwrap();
+    // An agent that knows no forms takes it.
+    assert!(bare.get("content").is_none() && bare.get("cancel").is_none());
     let read = |choice: &str| serde_json::from_value::<ApprovalDecision>(json!({"choice": choice}));
     for (word, choice) in [
         ("once", ApprovalChoice::Once),
@@ -222,8 +232,13 @@ fn events() -> Vec<(RunEvent, &'static [&'static str])> {
                 command: text("c"),
                 description: text("d"),
                 choices: vec![ApprovalChoice::Once, ApprovalChoice::Deny],
+                form: Some(RequestedForm {
+                    server: text("s"),
+                    message: text("m"),
+                    schema: Map::from_iter([("title".to_owned(), json!("t"))]),
+                }),
             },
-            &[],
+            &["/form"],
         ),
         (
             RunEvent::ApprovalResponded {
@@ -237,9 +252,10 @@ fn events() -> Vec<(RunEvent, &'static [&'static str])> {
             RunEvent::Completed {
                 output: text("o"),
                 usage: Some(TokenUsage::default()),
+                model: Some(text("m")),
                 tool_calls: vec![json!({"id": "call_1"})],
             },
-            &["/tool_calls"],
+            &["/tool_calls", "/model", "/usage/cached_tokens"],
         ),
         (
             RunEvent::Failed {
@@ -261,7 +277,7 @@ fn events() -> Vec<(RunEvent, &'static [&'static str])> {
 #[test]
 fn events_are_taken_only_as_they_are_known() {
     for (event, optional) in events() {
-        assert_closed(&event, optional, &["/tool_calls/0"]);
+        assert_closed(&event, optional, &["/tool_calls/0", "/form/schema"]);
         let written = serde_json::to_value(&event).unwrap();
         assert_eq!(written["event"], event.name());
     }
@@ -308,13 +324,15 @@ fn the_hub_has_its_own_spelling_of_members() {
             input_tokens: 1,
             output_tokens: 2,
             total_tokens: 3,
+            cached_tokens: 1,
         }),
+        model: None,
         tool_calls: vec![json!({"call_id": 1})],
     };
     assert_eq!(
         members(completed),
-        json!({"output": "o", "usage": {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3},
-            "toolCalls": [{"call_id": 1}]})
+        json!({"output": "o", "usage": {"inputTokens": 1, "outputTokens": 2, "totalTokens": 3,
+            "cachedTokens": 1}, "toolCalls": [{"call_id": 1}]})
     );
 }
 

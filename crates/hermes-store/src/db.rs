@@ -20,7 +20,7 @@ use hermes_config::{
     random::random_number,
 };
 use sqlx::{
-    ConnectOptions, Sqlite, SqliteConnection, SqlitePool, Transaction,
+    AssertSqlSafe, ConnectOptions, Sqlite, SqliteConnection, SqlitePool, Transaction,
     pool::PoolConnection,
     sqlite::{SqliteConnectOptions, SqlitePoolOptions, SqliteSynchronous},
 };
@@ -54,8 +54,15 @@ const HELD_BUSY_TIMEOUT: Duration = Duration::from_millis(100);
 const HELD_CACHE_SIZE: &str = "-256";
 /// Enough to read while somebody else reads; each costs a thread and a page cache.
 const READERS: u32 = 4;
+/// In KiB, as SQLite writes it. A quarter of the default: what is read again is in the system's own cache.
+const READER_CACHE_SIZE: &str = "-512";
 /// Writes after which the log is copied back into the database file.
 const CHECKPOINT_INTERVAL: u32 = 50;
+/// The same for a home's databases, where it is usually done in a pause: [`Database::checkpoint_in_pause`].
+const HOME_CHECKPOINT_INTERVAL: u32 = 400;
+/// Pages of the log at which SQLite itself copies it back, within a commit that somebody waits for: some 6 MB. The default
+/// may be reached before a pause.
+const HOME_AUTO_CHECKPOINT: &str = "1500";
 
 /// An open database file.
 #[derive(Debug)]
@@ -70,6 +77,8 @@ pub struct Database {
     write_timeout: Duration,
     /// Writes since the last checkpoint.
     deferred_checkpoints: AtomicU32,
+    /// Writes after which a checkpoint is not deferred any more.
+    checkpoint_interval: u32,
     /// Writes that share commits.
     group: Arc<WriteGroup>,
 }
@@ -79,11 +88,12 @@ impl Database {
     pub(crate) fn for_reading(path: &Path, options: SqliteConnectOptions) -> Self {
         Self {
             path: path.to_path_buf(),
-            readers: open_pool(READERS, options),
+            readers: open_pool(READERS, options.pragma("cache_size", READER_CACHE_SIZE)),
             writer: None,
             checkpointer: None,
             write_timeout: WRITE_TIMEOUT,
             deferred_checkpoints: AtomicU32::new(0),
+            checkpoint_interval: CHECKPOINT_INTERVAL,
             group: WriteGroup::new(),
         }
     }
@@ -97,6 +107,7 @@ impl Database {
             checkpointer: None,
             write_timeout: WRITE_TIMEOUT,
             deferred_checkpoints: AtomicU32::new(0),
+            checkpoint_interval: CHECKPOINT_INTERVAL,
             group: WriteGroup::new(),
         }
     }
@@ -112,19 +123,23 @@ impl Database {
             checkpointer: None,
             write_timeout: WRITE_TIMEOUT,
             deferred_checkpoints: AtomicU32::new(0),
+            checkpoint_interval: CHECKPOINT_INTERVAL,
             group: WriteGroup::new(),
         }
     }
 
-    /// One writer and some readers.
+    /// One writer and some readers, of a home's database.
     pub(crate) fn for_writing(path: &Path) -> Self {
+        let readers = reader_options(path).pragma("cache_size", READER_CACHE_SIZE);
+        let writer = writer_options(path).pragma("wal_autocheckpoint", HOME_AUTO_CHECKPOINT);
         Self {
             path: path.to_path_buf(),
-            readers: open_pool(READERS, reader_options(path)),
-            writer: Some(open_pool(1, writer_options(path))),
+            readers: open_pool(READERS, readers),
+            writer: Some(open_pool(1, writer)),
             checkpointer: Some(open_pool(1, writer_options(path))),
             write_timeout: WRITE_TIMEOUT,
             deferred_checkpoints: AtomicU32::new(0),
+            checkpoint_interval: HOME_CHECKPOINT_INTERVAL,
             group: WriteGroup::new(),
         }
     }
@@ -179,12 +194,49 @@ impl Database {
 
     /// Runs a checkpoint if it was deferred often enough.
     pub(crate) async fn run_deferred_checkpoint(&self) {
-        if let Some(checkpointer) = &self.checkpointer
-            && self.deferred_checkpoints.load(Ordering::Relaxed) >= CHECKPOINT_INTERVAL
-        {
-            self.deferred_checkpoints.store(0, Ordering::Relaxed);
-            checkpoint(checkpointer, "PRAGMA wal_checkpoint(PASSIVE)").await;
+        self.checkpoint_after(self.checkpoint_interval).await;
+    }
+
+    /// Runs a checkpoint earlier, in a moment in which nobody waits for the next write, and begins the log anew: the first
+    /// write after a checkpoint waits for the disk.
+    pub(crate) async fn checkpoint_in_pause(&self) {
+        if !self.checkpoint_after(CHECKPOINT_INTERVAL).await {
+            return;
         }
+        if let Err(error) = self.restart_log().await {
+            tracing::debug!(%error, "the log was not begun anew");
+        }
+    }
+
+    /// Runs a checkpoint after so many writes. Returns whether it ran and the whole log is in the database file.
+    async fn checkpoint_after(&self, writes: u32) -> bool {
+        match &self.checkpointer {
+            Some(checkpointer) if self.deferred_checkpoints.load(Ordering::Relaxed) >= writes => {
+                self.deferred_checkpoints.store(0, Ordering::Relaxed);
+                checkpoint(checkpointer, "PRAGMA wal_checkpoint(PASSIVE)").await
+            }
+            _ => false,
+        }
+    }
+
+    /// Writes something that changes nothing.
+    async fn restart_log(&self) -> Result<(), StoreError> {
+        let mut write = self.begin().await?;
+        let written = async {
+            let version: i64 = sqlx::query_scalar("PRAGMA user_version")
+                .fetch_one(&mut *write)
+                .await?;
+            // A pragma takes no parameters; this is a number.
+            sqlx::query(AssertSqlSafe(format!("PRAGMA user_version = {version}")))
+                .execute(&mut *write)
+                .await
+        };
+        written.await.map_err(|error| self.error(error))?;
+        write
+            .transaction
+            .commit()
+            .await
+            .map_err(|error| self.error(error))
     }
 
     /// Names the file in a driver's error.
@@ -257,10 +309,15 @@ async fn replace_connection(writer: &SqlitePool) -> Result<(), sqlx::Error> {
     writer.acquire().await?.close().await
 }
 
-/// Best effort: a later checkpoint copies what this one does not.
-async fn checkpoint(connections: &SqlitePool, statement: &'static str) {
-    if let Err(error) = sqlx::query(statement).fetch_all(connections).await {
-        tracing::debug!(%error, "WAL checkpoint failed");
+/// Best effort: a later checkpoint copies what this one does not. Returns whether it copied the whole log.
+async fn checkpoint(connections: &SqlitePool, statement: &'static str) -> bool {
+    let done: Result<(i64, i64, i64), _> = sqlx::query_as(statement).fetch_one(connections).await;
+    match done {
+        Ok((_, pages, copied)) => pages > 0 && pages == copied,
+        Err(error) => {
+            tracing::debug!(%error, "WAL checkpoint failed");
+            false
+        }
     }
 }
 

@@ -7,16 +7,26 @@ use std::{
 };
 
 use hermes_config::private_file::{
-    FileOwner, WriteOptions, create_private_dirs, open_lock_file, write_file,
+    FileDurability, FileOwner, WriteOptions, create_private_dirs, open_lock_file, write_file,
 };
 
 /// Replaces a file. The directory is created, for its owner only.
 pub(crate) fn replace_file(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_with(path, content, FileDurability::Synced)
+}
+
+/// The same for a copy of what is stored elsewhere, without waiting for the disk.
+pub(crate) fn replace_copy(path: &Path, content: &[u8]) -> io::Result<()> {
+    replace_with(path, content, FileDurability::Unsynced)
+}
+
+fn replace_with(path: &Path, content: &[u8], durability: FileDurability) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         create_private_dir(directory)?;
     }
     let options = WriteOptions {
         owner: FileOwner::DirectoryOwner,
+        durability,
         ..WriteOptions::default()
     };
     write_file(path, content, options)
@@ -40,18 +50,18 @@ pub(crate) fn read_optional(path: &Path) -> io::Result<Option<String>> {
 }
 
 /// Holds an advisory lock on a file, created if missing, until dropped. Times out if another process keeps it.
-pub(crate) fn lock_file(path: &Path, patience: Duration) -> io::Result<fs::File> {
+pub(crate) fn lock_file(path: &Path, timeout: Duration) -> io::Result<fs::File> {
     if let Some(directory) = path.parent() {
         create_private_dir(directory)?;
     }
     let file = open_lock_file(path, FileOwner::DirectoryOwner)?;
-    lock_with_timeout(&file, patience)?;
+    lock_with_timeout(&file, timeout)?;
     Ok(file)
 }
 
 /// Locks an open file, or times out if another process keeps it.
-pub fn lock_with_timeout(file: &fs::File, patience: Duration) -> io::Result<()> {
-    let deadline = Instant::now() + patience;
+pub fn lock_with_timeout(file: &fs::File, timeout: Duration) -> io::Result<()> {
+    let deadline = Instant::now() + timeout;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),

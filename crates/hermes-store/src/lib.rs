@@ -10,6 +10,7 @@
 pub mod cron;
 pub mod db;
 pub mod mirror;
+pub mod pairing;
 pub mod runtime;
 pub mod skills;
 

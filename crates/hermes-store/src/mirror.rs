@@ -135,7 +135,7 @@ pub fn write_sessions_file(
     written
         .and_then(|mut text| {
             text.push(b'\n');
-            file::replace_file(&path, &text)
+            file::replace_copy(&path, &text)
         })
         .map_err(|source| StoreError::Io { path, source })
 }

@@ -85,6 +85,11 @@ impl RuntimeStore {
         self.database.close().await;
     }
 
+    /// Copies the log back into the database, for a moment in which the next write is not near.
+    pub async fn checkpoint_in_pause(&self) {
+        self.database.checkpoint_in_pause().await;
+    }
+
     /// A value kept under a key.
     pub async fn meta(&self, key: &str) -> Result<Option<String>, StoreError> {
         let value: Option<Option<String>> =

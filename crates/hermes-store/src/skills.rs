@@ -12,9 +12,11 @@ use std::{
 use hermes_config::{Home, Settings};
 use serde_json::{Map, Value};
 
+mod check;
 mod frontmatter;
 mod view;
 
+pub use check::{SkillFault, check_name};
 pub use view::SkillView;
 
 /// Directories inside a skill that hold its files, not other skills.

@@ -84,10 +84,27 @@ impl Store {
         version.await.map_err(|error| self.error(error))
     }
 
+    /// Whether everything is in plain tables: no views, and no columns that are computed when they are read. Whoever
+    /// reads the database of somebody else asks this first, since reading others could take forever.
+    pub async fn has_plain_tables(&self) -> Result<bool, StoreError> {
+        const SQL: &str = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_schema WHERE type = 'view') \
+             AND NOT EXISTS (SELECT 1 FROM sqlite_schema AS t, pragma_table_xinfo(t.name) AS c \
+             WHERE t.name IN ('sessions', 'messages') AND c.hidden IN (2, 3))";
+        sqlx::query_scalar(SQL)
+            .fetch_one(self.readers())
+            .await
+            .map_err(|error| self.error(error))
+    }
+
     /// Copies the log back into the database if enough was written since. Called when nobody waits for the next write:
     /// messages are stored without it.
     pub async fn checkpoint_if_due(&self) {
         self.inner.database.run_deferred_checkpoint().await;
+    }
+
+    /// The same after fewer writes, for a moment in which the next write is not near: while a model answers.
+    pub async fn checkpoint_in_pause(&self) {
+        self.inner.database.checkpoint_in_pause().await;
     }
 
     /// Writes everything back into the one file and closes the connections, those of clones too.

@@ -160,14 +160,14 @@ mod tests {
     fn a_child_is_seen_while_it_runs() {
         let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
         let own = std::process::id();
-        assert!(wait_until(Duration::from_secs(5), || {
+        assert!(wait_until(Duration::from_secs(30), || {
             children_named(own, "sleep").contains(&child.id())
         }));
         assert!(process_exists(child.id()));
         assert!(descendants(own).contains(&child.id()));
 
         child.kill().unwrap();
-        assert!(wait_until(Duration::from_secs(5), || {
+        assert!(wait_until(Duration::from_secs(30), || {
             zombies(own).contains(&child.id())
         }));
         assert!(!process_exists(child.id()));

@@ -23,15 +23,29 @@ pub(crate) use crate::cli::{
     },
     hub::{
         ConfirmArgs, HubArgs, PageArgs, VersionArgs,
-        group::{GroupArgs, GroupCommand, GroupMembers, MemberCommand},
+        feed::{
+            HubEventsArgs, HubUsageArgs, HubWebhookArgs, HubWebhookCommand, WebhookCreateArgs,
+            WebhookUpdateArgs,
+        },
+        group::{GroupArgs, GroupCommand, GroupMembers, GroupSkillCommand, MemberCommand},
+        overview::{HubJobsArgs, HubRunsArgs},
         policy::{
             PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand,
         },
-        share::{ShareArgs, ShareCommand},
+        session::{HubSessionArgs, HubSessionCommand},
+        share::{
+            ShareArgs, ShareCommand, ShareGrepArgs, ShareRmArgs, ShareUploadArgs, ShareWriteArgs,
+        },
+        skill_library::{SkillLibraryArgs, SkillLibraryCommand},
         tenant::{
-            JobMembers, RotateKeyArgs, TenantApproveArgs, TenantArgs, TenantCommand,
-            TenantCreateArgs, TenantCronCommand, TenantEnvCommand, TenantFilesArgs, TenantMembers,
-            TenantRunArgs, TenantRunsArgs, TenantSkillCommand, TenantSyncArgs, TenantUpdateArgs,
+            JobMembers, RotateKeyArgs, TenantApplyArgs, TenantApproveArgs, TenantArgs,
+            TenantCommand, TenantCreateArgs, TenantCronCommand, TenantEnvCommand, TenantFilesArgs,
+            TenantFilesCommand, TenantLimitArgs, TenantMcpAddArgs, TenantMcpArgs,
+            TenantMcpCallArgs, TenantMcpCommand, TenantMembers, TenantMemoryArgs, TenantModelArgs,
+            TenantPairingArgs, TenantPairingCommand, TenantPlatformArgs, TenantPlatformCommand,
+            TenantPlatformSetArgs, TenantRunArgs, TenantRunsArgs, TenantSessionsArgs,
+            TenantSessionsCommand, TenantSkillCommand, TenantSkillInstallArgs, TenantSoulArgs,
+            TenantSyncArgs, TenantUpdateArgs,
         },
         token::{TokenArgs, TokenCommand},
     },
@@ -45,7 +59,8 @@ pub(crate) use cron::{
 pub(crate) use home::{ConfigArgs, ConfigCommand, ConfigSetArgs, HomeDoctorArgs, SetupArgs};
 pub(crate) use hub::{
     AuditFilter, BackupArgs, DataDirArgs, HubAuditArgs, HubAuditCommand, HubCommand, HubConfigArgs,
-    HubConfigCommand, HubDoctorArgs, HubServeArgs, RestoreArgs,
+    HubConfigCommand, HubDoctorArgs, HubMigrateArgs, HubNodeArgs, HubNodeCommand, HubServeArgs,
+    RestoreArgs,
 };
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, LoginArgs,
@@ -173,6 +188,8 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Tenant(Deferred<TenantArgs>),
     /// Files that tenants of a Hub share.
     Share(Deferred<ShareArgs>),
+    /// Skills that tenants of a Hub can take.
+    SkillLibrary(Deferred<SkillLibraryArgs>),
     /// Groups of a Hub's tenants, which share files.
     Group(Deferred<GroupArgs>),
     /// What agents of a Hub may do.

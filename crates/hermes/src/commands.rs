@@ -59,6 +59,7 @@ pub(crate) fn run(context: &Context, command: CliCommand) -> Result<(), Failure>
         CliCommand::Hub(args) => hub::run(context, *args.into_inner().command),
         CliCommand::Tenant(args) => hub::tenant::run(context, args.into_inner()),
         CliCommand::Share(args) => hub::share::run(context, args.into_inner()),
+        CliCommand::SkillLibrary(args) => hub::skill_library::run(context, args.into_inner()),
         CliCommand::Group(args) => hub::group::run(context, args.into_inner()),
         CliCommand::Policy(args) => hub::policy::run(context, args.into_inner()),
         CliCommand::Specialization(args) => {

@@ -4,10 +4,11 @@
 mod backups;
 #[cfg(unix)]
 pub(crate) mod bots;
+#[cfg(unix)]
+pub(crate) mod chat_runs;
 mod isolation;
 mod opening;
 #[cfg(unix)]
-pub(crate) mod private_routes;
 #[cfg(unix)]
 pub mod runtime;
 #[cfg(unix)]
@@ -21,11 +22,7 @@ use std::{
 use hermes_hub::{
     Hub, HubParts, ServeError,
     settings::{RuntimeKind, Settings, SettingsSources},
-    storage::{
-        data_dir::DataDirLock,
-        encryption::SecretKey,
-        state::{SqliteState, State},
-    },
+    storage::{data_dir::DataDirLock, encryption::SecretKey, state::OpenedState},
     tenants::runtime::{Runtime, mock::MockRuntime},
 };
 use tokio::{
@@ -69,7 +66,7 @@ impl TenantBackend {
 /// A Hub whose data is open and whose port is bound, not serving yet.
 pub(crate) struct PreparedHub {
     pub(crate) settings: Settings,
-    pub(crate) state: Arc<SqliteState>,
+    pub(crate) state: OpenedState,
     pub(crate) key: SecretKey,
     pub(crate) node: String,
     pub(crate) tenants: TenantBackend,
@@ -92,7 +89,7 @@ pub(crate) struct RunningHub {
     pub(crate) hub: Hub,
     pub(crate) address: SocketAddr,
     pub(crate) metrics: Option<SocketAddr>,
-    state: Arc<SqliteState>,
+    state: OpenedState,
     tenants: TenantBackend,
     listeners: JoinSet<Result<(), ServeError>>,
     stop: CancellationToken,
@@ -111,7 +108,7 @@ impl PreparedHub {
             .map(TcpListener::local_addr)
             .transpose()?;
         let hub = Hub::start(HubParts {
-            state: Arc::clone(&self.state) as Arc<dyn State>,
+            state: self.state.shared(),
             key: self.key,
             runtime,
             settings: self.settings,
@@ -125,6 +122,15 @@ impl PreparedHub {
             let (hub, stop, listener) = (hub.clone(), stop.clone(), self.listener);
             async move { hub.serve(listener, stop).await }
         });
+        doors.spawn({
+            let (hub, stop) = (hub.clone(), stop.clone());
+            async move {
+                tokio::select! {
+                    () = hub.wait_until_replaced() => Err(ServeError::NodeReplaced),
+                    () = stop.cancelled() => Ok(()),
+                }
+            }
+        });
         if let Some(listener) = self.metrics {
             let (hub, stop) = (hub.clone(), stop.clone());
             doors.spawn(async move { hub.serve_metrics(listener, stop).await });
@@ -134,8 +140,9 @@ impl PreparedHub {
             let listener = UnixListener::from_std(listener)?;
             doors.spawn(async move { hub.serve_private(listener, stop).await });
         }
-        if let Some(backups) = self.backups {
-            let (state, stop) = (Arc::clone(&self.state), stop.clone());
+        // Of an SQLite file only: PostgreSQL has its own programs.
+        if let Some((backups, state)) = self.backups.zip(self.state.sqlite()) {
+            let (state, stop) = (Arc::clone(state), stop.clone());
             doors.spawn(async move {
                 backups.run(data_dir, state, stop).await;
                 Ok(())
@@ -190,7 +197,7 @@ impl RunningHub {
         if let TenantBackend::Processes(runtime) = &self.tenants {
             runtime.close(SHUTDOWN_GRACE).await;
         }
-        State::close(&*self.state).await;
+        self.state.shared().close().await;
     }
 }
 

@@ -10,8 +10,10 @@ mod failure;
 pub mod import;
 mod logging;
 mod output;
+mod private_routes;
 mod question;
 mod server_requests;
+mod telemetry;
 
 use std::{ffi::OsString, io::Write, mem::ManuallyDrop, process::ExitCode};
 
@@ -78,6 +80,7 @@ pub fn run() -> ExitCode {
         crash::set_home(&context.home);
         commands::run(&context, cli.into_command()?)
     });
+    telemetry::stop();
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

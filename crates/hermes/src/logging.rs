@@ -16,13 +16,15 @@ use tracing::{
     field::{Field, Visit},
 };
 use tracing_subscriber::{
-    EnvFilter,
+    EnvFilter, Layer, Registry,
     field::RecordFields,
-    fmt::{FmtContext, FormatEvent, FormatFields, FormattedFields, format::Writer},
+    fmt::{self as lines, FmtContext, FormatEvent, FormatFields, FormattedFields, format::Writer},
+    layer::SubscriberExt as _,
     registry::LookupSpan,
+    util::SubscriberInitExt as _,
 };
 
-use crate::failure::Failure;
+use crate::{failure::Failure, telemetry};
 
 const FILTER_VARIABLE: &str = "HERMES_LOG";
 const DEFAULT_FILTER: &str = "info";
@@ -42,26 +44,24 @@ pub(crate) fn log_to_file(home: &Home) -> Result<(), Failure> {
         Redactor::for_variables(&variables),
     );
     let wanted = std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| DEFAULT_FILTER.to_owned());
-    tracing_subscriber::fmt()
-        .with_env_filter(parse_filter(&wanted)?)
+    let layer = lines::layer()
         .with_ansi(false)
-        .with_writer(Mutex::new(file))
-        .init();
+        .with_writer(Mutex::new(file));
+    install(layer, parse_filter(&wanted)?);
     Ok(())
 }
 
 /// Sends log lines to this file, each as a JSON object, for programs to read.
 pub(crate) fn log_json_to_file(path: std::path::PathBuf) -> Result<(), Failure> {
     let wanted = std::env::var(FILTER_VARIABLE).unwrap_or_else(|_| DEFAULT_FILTER.to_owned());
-    tracing_subscriber::fmt()
+    let layer = lines::layer()
         .fmt_fields(JsonMembers)
         .event_format(JsonLines)
-        .with_env_filter(parse_filter(&wanted)?)
         .with_writer(Mutex::new(RedactingWriter::new(
             LogFile::new(path),
             Redactor::default(),
-        )))
-        .init();
+        )));
+    install(layer, parse_filter(&wanted)?);
     Ok(())
 }
 
@@ -71,14 +71,13 @@ pub(crate) fn log_to_terminal_or_json(usual: &str) -> Result<(), Failure> {
         return log_to_stderr_with_default(usual);
     }
     let wanted = std::env::var(FILTER_VARIABLE);
-    tracing_subscriber::fmt()
+    let layer = lines::layer()
         // As below.
         .log_internal_errors(false)
         .fmt_fields(JsonMembers)
         .event_format(JsonLines)
-        .with_env_filter(parse_filter(wanted.as_deref().unwrap_or(usual))?)
-        .with_writer(|| RedactingWriter::new(std::io::stderr(), Redactor::default()))
-        .init();
+        .with_writer(|| RedactingWriter::new(std::io::stderr(), Redactor::default()));
+    install(layer, parse_filter(wanted.as_deref().unwrap_or(usual))?);
     Ok(())
 }
 
@@ -102,14 +101,32 @@ pub(crate) fn log_to_stderr_with_default(usual: &str) -> Result<(), Failure> {
 }
 
 fn log_to_stderr(wanted: &str) -> Result<(), Failure> {
-    tracing_subscriber::fmt()
+    let layer = lines::layer()
         // A stderr that nobody reads any more would be told of on stderr, and that ends whoever wrote the line.
         .log_internal_errors(false)
-        .with_env_filter(parse_filter(wanted)?)
         .with_ansi(false)
-        .with_writer(|| RedactingWriter::new(std::io::stderr(), Redactor::default()))
-        .init();
+        .with_writer(|| RedactingWriter::new(std::io::stderr(), Redactor::default()));
+    install(layer, parse_filter(wanted)?);
     Ok(())
+}
+
+/// Sends log lines that pass the filter to this layer, and spans to a collector if there is one.
+fn install<L>(layer: L, filter: EnvFilter)
+where
+    L: Layer<Registry> + Send + Sync + 'static,
+{
+    if let Some(spans) = telemetry::layer() {
+        let lines = layer.with_filter(filter);
+        tracing_subscriber::registry()
+            .with(lines)
+            .with(spans)
+            .init();
+    } else {
+        tracing_subscriber::registry()
+            .with(layer)
+            .with(filter)
+            .init();
+    }
 }
 
 fn parse_filter(wanted: &str) -> Result<EnvFilter, Failure> {

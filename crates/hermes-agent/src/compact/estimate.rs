@@ -90,8 +90,8 @@ mod tests {
     fn tool_schemas_count_and_image_data_does_not() {
         let tool = ToolDefinition {
             name: "t".into(),
-            description: "x".repeat(4_000),
-            parameters: json!({}),
+            description: "x".repeat(4_000).into(),
+            parameters: json!({}).into(),
         };
         assert!(estimate_tokens(&[], &[tool]) >= 1_000);
         let image = Message::user(vec![Part::from_image_bytes("image/png", &[0; 90_000])]);

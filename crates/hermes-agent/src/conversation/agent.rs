@@ -28,7 +28,7 @@ use crate::{
         files::teams::Teams,
         send_message::Messenger,
         terminal::{CommandBounds, Confinement, TerminalSettings},
-        toolbox::Toolbox,
+        toolbox::{SharedDefinitions, Toolbox},
     },
 };
 
@@ -40,10 +40,27 @@ pub struct Agent {
 
 struct SharedAgent {
     parts: AgentParts,
-    settings: ArcSwap<Settings>,
+    settings: ArcSwap<AppliedSettings>,
     /// Variables that an operator set while the agent was running.
     operator_variables: ArcSwap<Variables>,
     clients: Arc<HttpClients>,
+    /// How tools are described to models, in all conversations.
+    definitions: SharedDefinitions,
+}
+
+/// The settings that count, and what follows from them.
+struct AppliedSettings {
+    settings: Arc<Settings>,
+    redactor: Redactor,
+}
+
+impl From<Arc<Settings>> for AppliedSettings {
+    fn from(settings: Arc<Settings>) -> Self {
+        Self {
+            redactor: Redactor::for_variables(&settings.variables),
+            settings,
+        }
+    }
 }
 
 pub struct AgentParts {
@@ -101,8 +118,9 @@ impl Agent {
             shared: Arc::new(SharedAgent {
                 clients: Arc::new(HttpClients::with_policy(parts.policy.clone())),
                 parts,
-                settings: ArcSwap::from_pointee(settings),
+                settings: ArcSwap::from_pointee(Arc::new(settings).into()),
                 operator_variables: ArcSwap::default(),
+                definitions: SharedDefinitions::default(),
             }),
         }
     }
@@ -128,12 +146,17 @@ impl Agent {
 
     /// The settings that count now.
     pub fn settings(&self) -> Arc<Settings> {
-        self.shared.settings.load_full()
+        self.shared.settings.load().settings.clone()
     }
 
     /// Applies an operator's directives from the next tool call on.
     pub fn apply_directives(&self, directives: Directives) {
         self.shared.parts.policy.set(directives.into());
+    }
+
+    /// What references of the home may reach.
+    pub fn references(&self) -> ReferencePolicy {
+        self.shared.parts.references.clone()
     }
 
     pub fn policy_handle(&self) -> &PolicyHandle {
@@ -188,6 +211,10 @@ impl Agent {
         }
     }
 
+    pub(crate) fn shared_definitions(&self) -> &SharedDefinitions {
+        &self.shared.definitions
+    }
+
     pub(crate) fn teams(&self) -> Option<&Arc<Teams>> {
         self.shared.parts.teams.as_ref()
     }
@@ -208,7 +235,7 @@ impl Agent {
 
     /// Redacts credentials, including those of the home's variables.
     pub fn redactor(&self) -> Redactor {
-        Redactor::for_variables(&self.settings().variables)
+        self.shared.settings.load().redactor.clone()
     }
 
     /// Applies other settings and reloads the servers. Running conversations
@@ -216,7 +243,9 @@ impl Agent {
     pub fn reload(&self, settings: Settings) -> BoxFuture<'_, Option<ReloadReport>> {
         Box::pin(async move {
             let settings = Arc::new(settings);
-            self.shared.settings.store(settings.clone());
+            self.shared
+                .settings
+                .store(Arc::new(settings.clone().into()));
             match self.host() {
                 Some(host) => Some(host.reload(&settings).await),
                 None => None,
@@ -226,7 +255,8 @@ impl Agent {
 
     /// Applies other settings and leaves the servers as they are.
     pub fn set_settings(&self, settings: Settings) {
-        self.shared.settings.store(Arc::new(settings));
+        let applied = AppliedSettings::from(Arc::new(settings));
+        self.shared.settings.store(Arc::new(applied));
     }
 
     pub fn find_model<'a>(

@@ -62,7 +62,9 @@ impl Conversation {
         let settings = self.agent.settings();
         let mut built_in = self.built_in_tools();
         built_in.retain(|tool| self.offers_built_in(&settings, tool.toolset()));
-        let toolbox = Toolbox::new(built_in).with_policy(self.agent.policy_handle());
+        let shared = self.agent.shared_definitions().clone();
+        let toolbox =
+            Toolbox::with_shared(built_in, shared).with_policy(self.agent.policy_handle());
         match self.agent.host() {
             Some(host) => {
                 let registry = host.registry();
@@ -91,7 +93,7 @@ impl Conversation {
             let entry = ToolEntry {
                 original: definition.name.clone(),
                 name: definition.name,
-                description: definition.description,
+                description: definition.description.to_string(),
             };
             match entries.iter_mut().find(|set| set.name == tool.toolset()) {
                 Some(set) => set.tools.push(entry),

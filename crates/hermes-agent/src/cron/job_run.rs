@@ -171,6 +171,7 @@ impl JobRun<'_> {
                     _ => None,
                 },
                 text: answer.text,
+                usage: Some(answer.usage),
                 ..RunReport::default()
             },
         }
@@ -295,6 +296,7 @@ fn script_report(name: &str, outcome: Result<ScriptOutput, ScriptError>) -> RunR
         error: (outcome.code != Some(0)).then(|| outcome.describe_failure()),
         text: outcome.stdout,
         session: None,
+        usage: None,
     }
 }
 
@@ -313,7 +315,7 @@ impl ScriptOutput {
     }
 }
 
-/// `HERMES_CRON_TIMEOUT` in seconds; 0 is no limit.
+/// `HERMES_CRON_TIMEOUT` in seconds; 0 removes the limit.
 fn idle_timeout(settings: &Settings) -> Option<Duration> {
     let written = settings.variables.get("HERMES_CRON_TIMEOUT");
     match written.and_then(|text| text.trim().parse::<u64>().ok()) {

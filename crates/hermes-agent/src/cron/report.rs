@@ -7,6 +7,8 @@ use hermes_store::cron::Job;
 use jiff::Zoned;
 use serde_json::Value;
 
+use crate::conversation::TurnUsage;
+
 /// The heading above the message in the stored document.
 const RESPONSE_HEADING: &str = "## Response";
 
@@ -21,6 +23,8 @@ pub(super) struct RunReport {
     pub(super) error: Option<String>,
     /// The session, if a model was used.
     pub(super) session: Option<String>,
+    /// What the model used, if it answered.
+    pub(super) usage: Option<TurnUsage>,
 }
 
 impl RunReport {

@@ -1,5 +1,5 @@
-//! Which hosts an operator lets the agent reach: with web tools, at models and at MCP servers. Programs
-//! that it starts are not covered.
+//! Which hosts an operator lets the agent reach: with web tools, at models, at MCP servers and at messaging platforms.
+//! Programs that it starts are not covered.
 
 use hermes_protocol::{EgressRules, matches_pattern};
 use url::Url;
@@ -37,6 +37,12 @@ impl Egress {
     /// Which networks may be reached. Host names are checked when they are resolved.
     pub(crate) fn networks(&self) -> AllowedNetworks {
         self.networks
+    }
+
+    /// Whether private networks are out of reach: then names are resolved by
+    /// [`PublicResolver`](super::PublicResolver), and no proxy is used, which would resolve them itself.
+    pub fn is_public_only(&self) -> bool {
+        self.networks == AllowedNetworks::Public
     }
 
     /// Denies a URL by its host, as far as that is known before it is resolved.

@@ -21,33 +21,29 @@ use crate::{
 
 mod mcp;
 mod search;
+mod shared_definitions;
 
 pub use mcp::call_mcp;
+pub(crate) use shared_definitions::SharedDefinitions;
 
 /// The tools of one turn. It does not change during the turn, whatever servers do.
 #[derive(Clone)]
 pub struct Toolbox {
-    built_in: Vec<NamedTool>,
+    built_in: Vec<DefinedTool>,
     by_name: HashMap<String, usize>,
     mcp: Option<McpTools>,
     /// The operator's policy; it may change during the turn.
     policy: PolicyHandle,
     listing: McpListing,
     definitions: OnceLock<Vec<ToolDefinition>>,
+    shared: SharedDefinitions,
 }
 
-/// A built-in tool and its name, which is otherwise only in its definition.
+/// A built-in tool, and how it describes itself in this turn.
 #[derive(Clone)]
-struct NamedTool {
+struct DefinedTool {
     tool: Arc<dyn Tool>,
-    name: String,
-}
-
-impl NamedTool {
-    fn new(tool: Arc<dyn Tool>) -> Self {
-        let name = tool.definition().name;
-        Self { tool, name }
-    }
+    definition: ToolDefinition,
 }
 
 #[derive(Clone)]
@@ -97,6 +93,11 @@ fn tool_permission(policy: &AgentPolicy, target: ToolTarget<'_>) -> ToolPermissi
 impl Toolbox {
     /// The agent's own tools only.
     pub fn new(built_in: Vec<Arc<dyn Tool>>) -> Self {
+        Self::with_shared(built_in, SharedDefinitions::default())
+    }
+
+    /// The same, where other turns have the same definitions.
+    pub(crate) fn with_shared(built_in: Vec<Arc<dyn Tool>>, shared: SharedDefinitions) -> Self {
         let mut toolbox = Self {
             built_in: Vec::with_capacity(built_in.len()),
             by_name: HashMap::with_capacity(built_in.len()),
@@ -104,17 +105,24 @@ impl Toolbox {
             policy: PolicyHandle::default(),
             listing: McpListing::Full,
             definitions: OnceLock::new(),
+            shared,
         };
         for tool in built_in {
-            toolbox.add(NamedTool::new(tool));
+            toolbox.add(tool);
         }
         toolbox
     }
 
+    fn add(&mut self, tool: Arc<dyn Tool>) {
+        let definition = self.shared.share(tool.definition());
+        self.add_defined(DefinedTool { tool, definition });
+    }
+
     /// The first tool of a name wins.
-    fn add(&mut self, tool: NamedTool) {
+    fn add_defined(&mut self, tool: DefinedTool) {
         let index = self.built_in.len();
-        self.by_name.entry(tool.name.clone()).or_insert(index);
+        let name = tool.definition.name.clone();
+        self.by_name.entry(name).or_insert(index);
         self.built_in.push(tool);
     }
 
@@ -122,10 +130,10 @@ impl Toolbox {
     #[must_use]
     pub fn with_policy(mut self, policy_handle: &PolicyHandle) -> Self {
         let policy = policy_handle.policy();
-        let mut allowed = Self::new(Vec::new());
+        let mut allowed = Self::with_shared(Vec::new(), self.shared.clone());
         for tool in self.built_in.drain(..) {
-            if policy.tool_permission(&tool.name) != ToolPermission::Deny {
-                allowed.add(tool);
+            if policy.tool_permission(&tool.definition.name) != ToolPermission::Deny {
+                allowed.add_defined(tool);
             }
         }
         allowed.policy = policy_handle.clone();
@@ -168,7 +176,7 @@ impl Toolbox {
             self.listing = McpListing::BySearch;
             self.definitions = OnceLock::new();
             for tool in search::search_tools(offered, settings) {
-                self.add(NamedTool::new(tool));
+                self.add(tool);
             }
         }
         self
@@ -187,12 +195,12 @@ impl Toolbox {
             let built_in = self
                 .built_in
                 .iter()
-                .map(|built_in| built_in.tool.definition());
+                .map(|built_in| built_in.definition.clone());
             let listed = (self.listing == McpListing::Full).then(|| self.offered());
             let listed = listed
                 .into_iter()
                 .flatten()
-                .map(|tool| mcp::definition(tool));
+                .map(|tool| self.shared.share(mcp::definition(tool)));
             built_in.chain(listed).collect()
         })
     }

@@ -3,13 +3,14 @@
 use std::{io::Read as _, sync::Arc};
 
 use futures::future::BoxFuture;
+use hermes_config::detect_image_type;
 use serde_json::{Map, Value, json};
 
 use super::{
     ToolError, arguments::ToolArguments, into_output, run_blocking, tool_definition, web::WebClient,
 };
 use crate::{
-    message::{Message, Part, detect_image_type},
+    message::{Message, Part},
     model::{Model, ModelRequest, ToolChoice, ToolDefinition},
     tools::{
         files::{path_access, path_access::AccessPurpose},

@@ -9,8 +9,9 @@ use std::{
 use futures::stream::{FuturesUnordered, StreamExt};
 use serde_json::{Map, Value};
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
-use super::{Surface, Turn, TurnEvent};
+use super::{Surface, Turn, TurnEvent, trace};
 use crate::{
     message::ToolCall,
     tools::{
@@ -110,7 +111,13 @@ impl<'a> CallBatch<'a> {
             {
                 surface.show(TurnEvent::CallStarted(calls[index].clone()));
                 let (name, ready) = (&calls[index].name, &prepared[index]);
-                running.push(async move { (index, run_call(turn.toolbox, name, ready).await) });
+                let span = trace::call_span(name, &ready.context.call_id);
+                let call = run_call(turn.toolbox, name, ready).instrument(span.clone());
+                running.push(async move {
+                    let done = call.await;
+                    trace::record_output(&span, &done.0);
+                    (index, done)
+                });
             }
             tokio::select! {
                 // Progress lines come before the end of their call.

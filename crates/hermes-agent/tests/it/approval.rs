@@ -351,7 +351,8 @@ async fn of_two_answers_the_first_counts() {
 async fn time_that_is_over_and_an_interrupt_close_the_row() {
     let place = ApprovalFixture::new().await;
     let published = place.published(SilentApprover(None));
-    let short = approvals(published.clone(), Duration::from_millis(1500));
+    // Long enough for a busy machine to publish the request before.
+    let short = approvals(published.clone(), Duration::from_secs(3));
     let watch = async { wait_for_open_request(&place.other).await.id };
     let cancel = CancellationToken::new();
     let (refused, late) = tokio::join!(check_command(&short, "rm -r x", &cancel), watch);

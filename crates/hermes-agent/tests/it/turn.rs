@@ -325,7 +325,7 @@ where
         hermes_agent::model::ToolDefinition {
             name: self.name.into(),
             description: "for tests".into(),
-            parameters: json!({"type": "object"}),
+            parameters: json!({"type": "object"}).into(),
         }
     }
 

@@ -102,6 +102,15 @@ fn is_name(text: &str) -> bool {
     text.bytes().next().is_some_and(is_first) && text.bytes().all(is_further)
 }
 
+/// A reference, as far as others need to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NamedReference {
+    /// The name of a variable.
+    Variable(String),
+    /// A file, a command, a keyring, or nothing that this product knows.
+    Other,
+}
+
 /// A text that may hold references. `Debug` shows nothing of it, since a secret may be written out in it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ReferenceTemplate(String);
@@ -109,6 +118,23 @@ pub struct ReferenceTemplate(String);
 impl ReferenceTemplate {
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
+    }
+
+    /// The references in it, in order.
+    pub fn references(&self) -> Vec<NamedReference> {
+        let pieces = parse_template(&self.0).into_iter();
+        pieces
+            .filter_map(|piece| match piece {
+                TemplatePiece::Text(_) => None,
+                TemplatePiece::Reference { meaning, .. } => Some(match meaning {
+                    Reference::Variable(name) => NamedReference::Variable(name.to_owned()),
+                    Reference::File(_)
+                    | Reference::Command(_)
+                    | Reference::Keyring(_)
+                    | Reference::Unknown => NamedReference::Other,
+                }),
+            })
+            .collect()
     }
 
     /// The variables it names that have no value.

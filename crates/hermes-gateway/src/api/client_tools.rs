@@ -83,8 +83,8 @@ fn parse_definition(tool: &Value) -> Result<ToolDefinition, ApiError> {
     let description = function["description"].as_str().unwrap_or_default();
     Ok(ToolDefinition {
         name: name.to_owned(),
-        description: description.to_owned(),
-        parameters,
+        description: description.into(),
+        parameters: parameters.into(),
     })
 }
 

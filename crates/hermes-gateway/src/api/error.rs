@@ -151,6 +151,12 @@ impl From<StartError> for ApiError {
                 "stopping",
                 message,
             ),
+            StartError::Meter(_) => Self::new(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "server_error",
+                "run_not_counted",
+                message,
+            ),
             StartError::Store(error) => error.into(),
         }
     }
@@ -176,6 +182,9 @@ impl From<DecideError> for ApiError {
             DecideError::NotPending => Self::conflict("approval_not_pending", message),
             DecideError::NotPermanent | DecideError::NeedsAnswers => {
                 Self::invalid("invalid_approval_choice", message)
+            }
+            DecideError::NotForm | DecideError::WrongAnswer(_) | DecideError::Conflict(_) => {
+                Self::invalid("invalid_approval_content", message)
             }
             DecideError::Store(error) => error.into(),
         }

@@ -191,9 +191,11 @@ pub(super) async fn resume(
     Ok(job_response(&job.await?))
 }
 
+/// Runs a job now. With `again=true` it is a run that was cut off: the only run of a job is not used up by that.
 pub(super) async fn run(
     State(api): State<ApiState>,
     Path(id): Path<String>,
+    uri: Uri,
     headers: HeaderMap,
     body: Payload,
 ) -> Result<Response, ApiError> {
@@ -213,7 +215,12 @@ pub(super) async fn run(
     if !runs.accepts_new() {
         return Err(StartError::Stopping.into());
     }
-    let claimed = api.gateway.runner().claim_now(&id, &zoned_now(&api)).await;
+    let (runner, now) = (api.gateway.runner(), zoned_now(&api));
+    let claimed = if payload::is_set(&uri, "again") {
+        runner.claim_again(&id, &now).await
+    } else {
+        runner.claim_now(&id, &now).await
+    };
     let claimed = claimed.map_err(|error| match error {
         TickError::Jobs(error) => ApiError::from(error),
         TickError::Record(error) => error.into(),

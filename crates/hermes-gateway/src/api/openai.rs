@@ -216,6 +216,7 @@ impl RunWaiter {
                     output,
                     usage,
                     tool_calls,
+                    ..
                 } => {
                     return Some(Ok(RunStep::End(RunAnswer {
                         output,

@@ -21,11 +21,12 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use tokio::task::JoinSet;
+use tracing::Instrument as _;
 
 use super::{
     Bridge, ChannelPush,
     events::{Cursor, EventError},
-    follow, prompts, resources, tools,
+    follow, prompts, resources, tools, trace,
 };
 
 const INSTRUCTIONS: &str = "The conversations of this Hermes home on messaging platforms. Find one with \
@@ -174,8 +175,9 @@ impl ServerHandler for BridgeConnection {
     ) -> Result<CallToolResponse, ErrorData> {
         let arguments = request.arguments.as_ref();
         let name = &request.name;
-        let result =
-            tools::call_tool(&self.bridge, &self.event_start, name, arguments, &context).await;
+        let result = tools::call_tool(&self.bridge, &self.event_start, name, arguments, &context)
+            .instrument(trace::call_span(name, &context))
+            .await;
         Ok(result.into())
     }
 

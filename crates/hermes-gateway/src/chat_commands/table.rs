@@ -290,6 +290,11 @@ impl CommandName {
     pub fn word(self) -> &'static str {
         self.row().word
     }
+
+    /// Whether it does something, and must not do it late or twice.
+    pub fn acts(self) -> bool {
+        self.row().effect == CommandEffect::Acts
+    }
 }
 
 /// The command of that name or alias, in any case, with hyphens or underscores.
@@ -322,5 +327,5 @@ const MAX_AGE: Duration = Duration::from_mins(1);
 /// Times are in seconds since 1970.
 pub fn is_stale(name: CommandName, sent_at: Option<f64>, now: f64) -> bool {
     let is_old = sent_at.is_some_and(|sent_at| now - sent_at > MAX_AGE.as_secs_f64());
-    is_old && name.row().effect == CommandEffect::Acts
+    is_old && name.acts()
 }

@@ -8,6 +8,7 @@ use hermes_config::{Home, Settings};
 use hermes_store::cron::{DeliveryRecord, DeliveryTarget, Job, RunMessage};
 
 use super::{TargetMessage, job_targets, send_message};
+use crate::send::MessageSender;
 
 /// Sends the messages of a home's jobs as `hermes send` does.
 pub struct DirectDelivery {
@@ -48,7 +49,8 @@ impl Delivery for DirectDelivery {
                     text: &message.text,
                     is_mirrored: message.is_mirrored,
                 };
-                let sent = send_message(&self.home, &self.settings, &single).await;
+                let sender = MessageSender::new(&self.home, &self.settings);
+                let sent = send_message(sender, &single).await;
                 deliveries.push(match sent {
                     Ok(message_id) => DeliveryRecord::delivered(target, message_id),
                     Err(error) => DeliveryRecord::failed(target, error),

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use hermes_agent::policy::Egress;
 use hermes_config::{Platform, PlatformSettings, Settings, bot_lock::BotId, sync::Mutex};
 use hermes_protocol::Feature;
 use hermes_store::runtime::InboxRow;
@@ -53,6 +54,8 @@ pub(super) struct LiveAccounts {
 
 struct RunningAccount {
     settings: PlatformSettings,
+    /// What its client may reach.
+    egress: Egress,
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
@@ -61,11 +64,13 @@ impl LiveAccounts {
     /// Starts, restarts and stops accounts, so that those of the settings run.
     pub(super) async fn apply(&self, core: &Arc<InboundCore>, settings: &Settings) {
         let AccountPlan { wanted, forbidden } = plan_accounts(core, settings);
+        let policy = core.gateway.agent().policy();
         let ended: Vec<(Account, RunningAccount)> = {
             let mut running = self.running.lock();
             running
                 .extract_if(.., |account, running| {
                     wanted.get(account) != Some(&running.settings)
+                        || running.egress != *policy.egress()
                 })
                 .collect()
         };
@@ -176,6 +181,7 @@ fn start_account(
     };
     RunningAccount {
         settings,
+        egress: core.gateway.agent().policy().egress().clone(),
         stop,
         task: core.tasks.spawn(work.run()),
     }
@@ -234,7 +240,8 @@ impl AccountTask {
     }
 
     async fn receive(&self) -> Result<(), FatalError> {
-        let client = super::clients::build_client(&self.account, &self.settings)?;
+        let policy = self.core.gateway.agent().policy_handle();
+        let client = super::clients::build_client(&self.account, &self.settings, policy)?;
         let TokenClaim::Ours(claim) = self.claim_bot().await else {
             return Ok(());
         };
@@ -260,6 +267,7 @@ impl AccountTask {
         let intake = StoredIntake::new(
             self.core.gateway.store().clone(),
             self.account.clone(),
+            Arc::clone(&self.core.bots),
             sender,
         );
         let mut dispatching = pin!(self.dispatch_updates(&live, left_over, updates));

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hermes_agent::conversation::hosting_tenant;
 use hermes_config::{GatewaySettings, Platform};
 use hermes_store::{NewMessage, Role, StoreError};
 
@@ -127,7 +128,7 @@ impl InboundCore {
             self.tasks.spawn(async move {
                 let shown = account.client.acknowledge(&event, notice).await;
                 if let Err(error) = shown {
-                    tracing::warn!(platform = %account.account, %error, "failed to acknowledge a command");
+                    tracing::info!(platform = %account.account, %error, "failed to acknowledge a command");
                 }
             });
         }
@@ -148,7 +149,10 @@ impl InboundCore {
                 pairing.request_code(&asked, &for_user, &name)
             });
             let text = match requested.await {
-                Ok(Ok(CodeOffer::Issued(issued))) => code_message(&label, issued.expose()),
+                Ok(Ok(CodeOffer::Issued(issued))) => {
+                    let settings = core.gateway.agent().settings();
+                    code_message(&label, issued.expose(), hosting_tenant(&settings))
+                }
                 Ok(Ok(CodeOffer::TooManyPending)) => TOO_MANY_PENDING.to_owned(),
                 Ok(Ok(CodeOffer::Withheld)) | Err(_) => return,
                 Ok(Err(error)) => {

@@ -6,6 +6,12 @@ use hermes_config::bot_lock::{BotId, BotLock, BotLockError};
 /// Gives bots to accounts, each to one at a time.
 pub trait BotRegistry: Send + Sync + 'static {
     fn claim<'a>(&'a self, bot: &'a BotId) -> BoxFuture<'a, Result<Box<dyn BotClaim>, ClaimError>>;
+
+    /// Returns when whoever gives the bot to another machine gives the home with it, as it is now. Nothing is to be done
+    /// for a home that stays where it is.
+    fn keep_home(&self) -> BoxFuture<'_, Result<(), ClaimError>> {
+        async { Ok(()) }.boxed()
+    }
 }
 
 /// A bot that is ours.

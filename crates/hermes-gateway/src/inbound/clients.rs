@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use hermes_agent::policy::PolicyHandle;
 use hermes_config::{Platform, PlatformSettings};
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
 pub(super) fn build_client(
     account: &Account,
     settings: &PlatformSettings,
+    policy: &PolicyHandle,
 ) -> Result<SharedClient, FatalError> {
     let invalid = |error: SendError| FatalError {
         code: "bad_configuration",
@@ -23,8 +25,14 @@ pub(super) fn build_client(
     };
     let account = account.clone();
     Ok(match account.platform {
-        Platform::Telegram => Arc::new(TelegramClient::new(account, settings).map_err(invalid)?),
-        Platform::Discord => Arc::new(DiscordClient::new(account, settings).map_err(invalid)?),
-        Platform::Slack => Arc::new(SlackClient::new(account, settings).map_err(invalid)?),
+        Platform::Telegram => {
+            Arc::new(TelegramClient::with_policy(account, settings, policy).map_err(invalid)?)
+        }
+        Platform::Discord => {
+            Arc::new(DiscordClient::with_policy(account, settings, policy).map_err(invalid)?)
+        }
+        Platform::Slack => {
+            Arc::new(SlackClient::with_policy(account, settings, policy).map_err(invalid)?)
+        }
     })
 }

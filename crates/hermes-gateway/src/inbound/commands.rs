@@ -41,6 +41,21 @@ enum AskedCommand {
     Ignored,
 }
 
+impl AskedCommand {
+    /// Whether it must not be executed again after it was begun.
+    fn must_not_repeat(&self) -> bool {
+        match self {
+            // What it queues is nowhere until its turn begins.
+            Self::Known(request) => request.name != CommandName::Queue && request.name.acts(),
+            Self::Unknown { .. } | Self::Ignored => false,
+        }
+    }
+}
+
+/// Said about a command that an earlier process began.
+const INTERRUPTED: &str = "The gateway was restarted while it dealt with this command, so it may not have had its effect. \
+     Send it again if you still need it.";
+
 fn asked_command(event: &InboundEvent, account: &LiveAccount) -> Option<AskedCommand> {
     let typed = match &event.kind {
         // Something with a file is meant for the model.
@@ -91,16 +106,25 @@ async fn run_command(run: CommandRun, asked: AskedCommand) {
         .store()
         .start_update(&key, Some(&run.input.chat.key))
         .await;
+    let is_open = matches!(is_begun, Ok(true));
     // It may have acted before the last process ended, and must not do so twice.
     let is_repeated = run.input.attempts > 0;
-    if !matches!(is_begun, Ok(true)) || is_repeated {
-        if !run.resume_turn().await {
-            run.core.finish(&key).await;
+    if (!is_open || is_repeated) && run.resume_turn().await {
+        return;
+    }
+    if !is_open || is_repeated && asked.must_not_repeat() {
+        if is_open {
+            // Where it was answered, this is not said: the key is the same.
+            run.say(CommandReply::text(INTERRUPTED)).await;
         }
+        run.core.finish(&key).await;
         return;
     }
     let reply = match &asked {
-        AskedCommand::Known(request) if run.is_stale(request.name) => CommandReply::default(),
+        AskedCommand::Known(request) if run.is_stale(request.name) => {
+            run.expire_button(request.name).await;
+            CommandReply::default()
+        }
         AskedCommand::Known(request) if !run.may_use(request.name.word()) => {
             CommandReply::text(format!("You may not use `/{}`.", request.name.word()))
         }
@@ -115,6 +139,16 @@ async fn run_command(run: CommandRun, asked: AskedCommand) {
 }
 
 impl CommandRun {
+    /// Says in the message of a pressed button that it is out of date. That of Stop is the answer itself.
+    async fn expire_button(&self, name: CommandName) {
+        let input = &self.input;
+        if matches!(input.event.kind, InboundKind::ButtonPress(_)) && name != CommandName::Stop {
+            self.core
+                .mark_expired(&input.chat.account, &input.event)
+                .await;
+        }
+    }
+
     fn is_stale(&self, name: CommandName) -> bool {
         is_stale(
             name,

@@ -70,6 +70,7 @@ impl InboundCore {
             event,
             key: row.key(),
             attempts: row.attempts,
+            is_left_over: true,
         })
     }
 

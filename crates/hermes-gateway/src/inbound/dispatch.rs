@@ -9,14 +9,13 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 use super::{
     InboundCore,
     chat::{Chat, LiveAccount},
-    deciding::ButtonNotice,
     intake::StoredUpdate,
     session_worker::{MAX_WAITING_EVENTS, SessionWorker, WorkerInput},
     waiting_turns::WorkerState,
 };
 use crate::{
-    chat_commands,
-    platform::{ButtonPress, InboundEvent, InboundKind},
+    chat_commands::{self, CommandName},
+    platform::{ButtonPress, InboundEvent, InboundKind, PostError},
 };
 
 /// The worker of a conversation, as others see it.
@@ -64,21 +63,29 @@ impl InboundCore {
                 chat = meant;
             }
         }
-        if let InboundKind::ButtonPress(press) = &event.kind {
-            let is_command = chat_commands::parse_button(&press.data).is_some();
-            self.take_button_press(&chat, &event, press, is_command);
-            if !is_command {
-                self.finish(&update.key).await;
-                return;
+        let command = match &event.kind {
+            InboundKind::ButtonPress(press) => {
+                let command = chat_commands::parse_button(&press.data);
+                if command.is_none() {
+                    self.take_button_press(&chat, &event, press);
+                    self.finish(&update.key).await;
+                    return;
+                }
+                command
             }
-        }
+            _ => None,
+        };
         let input = WorkerInput {
             chat,
             event,
             key: update.key,
             attempts: update.attempts,
+            is_left_over: update.is_left_over,
         };
-        self.place(input).await;
+        match command {
+            Some(command) => self.take_command_press(input, command.name),
+            None => self.place(input).await,
+        }
     }
 
     /// Hands an event over, after opening the thread that its answer belongs to.
@@ -159,19 +166,32 @@ impl InboundCore {
         is_idle
     }
 
+    /// A button that is a command is confirmed before anything else. Telegram does not say when it was pressed; but if
+    /// nobody waits for the confirmation any more, that was long ago, and nothing is done.
+    fn take_command_press(self: &Arc<Self>, input: WorkerInput, command: CommandName) {
+        let core = self.clone();
+        self.tasks.spawn(async move {
+            let account = &input.chat.account;
+            match account.client.acknowledge(&input.event, None).await {
+                Err(PostError::TooLate) if command.acts() => {
+                    if command != CommandName::Stop {
+                        core.mark_expired(account, &input.event).await;
+                    }
+                    core.finish(&input.key).await;
+                    return;
+                }
+                Err(error) => {
+                    tracing::info!(platform = %account.account, %error, "failed to acknowledge a button");
+                }
+                Ok(()) => {}
+            }
+            core.hand_over(input).await;
+        });
+    }
+
     /// A button is confirmed at once, and what it decides is told to whoever pressed it.
-    fn take_button_press(
-        self: &Arc<Self>,
-        chat: &Chat,
-        event: &InboundEvent,
-        press: &ButtonPress,
-        is_command: bool,
-    ) {
-        let notice = if is_command {
-            ButtonNotice::new("")
-        } else {
-            self.decide_by_button(chat, event, press)
-        };
+    fn take_button_press(self: &Arc<Self>, chat: &Chat, event: &InboundEvent, press: &ButtonPress) {
+        let notice = self.decide_by_button(chat, event, press);
         let (core, account) = (self.clone(), chat.account.clone());
         let event = event.clone();
         self.tasks.spawn(async move {

@@ -7,6 +7,7 @@ use hermes_store::runtime::{InboxKey, InboxRow, NewUpdate, RuntimeStore};
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::bot_claim::BotRegistry;
 use crate::platform::{Account, IntakeError, RawUpdate, UpdateIntake};
 
 /// An update that is stored and not done.
@@ -16,6 +17,8 @@ pub(super) struct StoredUpdate {
     pub(super) payload: Value,
     /// How often it was begun before.
     pub(super) attempts: i64,
+    /// An earlier process stored it, and may have answered it.
+    pub(super) is_left_over: bool,
 }
 
 impl From<InboxRow> for StoredUpdate {
@@ -24,6 +27,7 @@ impl From<InboxRow> for StoredUpdate {
             key: row.key(),
             payload: row.payload,
             attempts: row.attempts,
+            is_left_over: true,
         }
     }
 }
@@ -32,6 +36,7 @@ impl From<InboxRow> for StoredUpdate {
 pub(super) struct StoredIntake {
     store: RuntimeStore,
     account: Account,
+    bots: Arc<dyn BotRegistry>,
     /// Bounded: a platform is not asked for more while these wait.
     updates: mpsc::Sender<StoredUpdate>,
 }
@@ -40,11 +45,13 @@ impl StoredIntake {
     pub(super) fn new(
         store: RuntimeStore,
         account: Account,
+        bots: Arc<dyn BotRegistry>,
         updates: mpsc::Sender<StoredUpdate>,
     ) -> Arc<Self> {
         Arc::new(Self {
             store,
             account,
+            bots,
             updates,
         })
     }
@@ -65,6 +72,7 @@ impl UpdateIntake for StoredIntake {
                     payload: update.payload,
                 })
                 .collect();
+            let has_updates = !updates.is_empty();
             let new = self
                 .store
                 .store_updates(platform, name, &updates, cursor.as_ref())
@@ -86,9 +94,15 @@ impl UpdateIntake for StoredIntake {
                     },
                     payload: update.payload,
                     attempts: 0,
+                    is_left_over: false,
                 };
                 // Closed only when the gateway stops: the next start finds the update in the store.
                 let _ = self.updates.send(update).await;
+            }
+            // Without this, the platform tells them again, and they are known.
+            if has_updates {
+                let kept = self.bots.keep_home().await;
+                kept.map_err(|error| IntakeError(error.to_string()))?;
             }
             Ok(())
         })

@@ -130,27 +130,7 @@ async fn read_image(path: &Path) -> Option<Part> {
         return None;
     }
     let bytes = tokio::fs::read(path).await.ok()?;
-    let media_type = match bytes.as_slice() {
-        [0x89, b'P', b'N', b'G', ..] => "image/png",
-        [0xff, 0xd8, 0xff, ..] => "image/jpeg",
-        [b'G', b'I', b'F', b'8', ..] => "image/gif",
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => "image/webp",
-        _ => return None,
-    };
+    let media_type = hermes_config::detect_image_type(&bytes)?;
     Some(Part::from_image_bytes(media_type, &bytes))
 }
 

@@ -39,6 +39,8 @@ pub(super) struct WorkerInput {
     pub(super) key: InboxKey,
     /// How often it was begun before this process.
     pub(super) attempts: i64,
+    /// An earlier process may have answered it.
+    pub(super) is_left_over: bool,
 }
 
 impl WorkerInput {

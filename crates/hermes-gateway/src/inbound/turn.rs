@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     outbound::{AnswerPreview, AnswerRequest, AnswerStream, QueuedReply, StreamMode, is_silence},
-    runs::{ChatSurface, RunInput, RunSource, StartError, TurnRequest, TurnResult},
+    runs::{ChatSurface, MeterError, RunInput, RunSource, StartError, TurnRequest, TurnResult},
 };
 
 /// Why a turn could not be run.
@@ -32,10 +32,11 @@ enum ChatTurnError {
 }
 
 impl ChatTurnError {
-    /// Whether the store may work again, as after a full disk.
+    /// Whether it may work again, as a store after a full disk.
     fn may_pass(&self) -> bool {
         match self {
             Self::Store(error) | Self::Start(StartError::Store(error)) => error.may_pass(),
+            Self::Start(StartError::Meter(MeterError::Unavailable { .. })) => true,
             Self::Start(_) => false,
         }
     }
@@ -74,8 +75,15 @@ pub(super) async fn answer_messages(
                 return turn.core.routing.mark_resume_pending(&turn.chat.key);
             }
             Err(ChatTurnError::Start(StartError::Stopping)) => return,
+            Err(ChatTurnError::Start(StartError::Meter(MeterError::Refused { message }))) => {
+                tracing::info!(session_key = %turn.chat.key, "turn of a chat was refused");
+                if let Err(error) = turn.reply(&message).await {
+                    tracing::error!(session_key = %turn.chat.key, %error, "failed to queue a reply");
+                }
+                return turn.finish().await;
+            }
             Err(error) if error.may_pass() => {
-                tracing::error!(session_key = %turn.chat.key, %error, ?pause, "turn of a chat could not be stored; trying again");
+                tracing::error!(session_key = %turn.chat.key, %error, ?pause, "turn of a chat could not begin; trying again");
             }
             Err(error) => {
                 tracing::error!(session_key = %turn.chat.key, %error, "turn of a chat failed");
@@ -381,6 +389,7 @@ impl ChatTurn<'_> {
         let reply = QueuedReply {
             first_posted,
             shown_message: store.last_answer(session, text).await?,
+            may_be_posted: self.may_be_answered(),
             ..self
                 .core
                 .new_reply(&self.chat, text, message_id.as_deref(), &key)
@@ -391,10 +400,18 @@ impl ChatTurn<'_> {
     async fn reply(&self, text: &str) -> Result<(), StoreError> {
         let message_id = self.message_id();
         let key = self.answer_key();
-        let reply = self
-            .core
-            .new_reply(&self.chat, text, message_id.as_deref(), &key);
+        let reply = QueuedReply {
+            may_be_posted: self.may_be_answered(),
+            ..self
+                .core
+                .new_reply(&self.chat, text, message_id.as_deref(), &key)
+        };
         self.core.outbox.queue_reply(reply).await.map(drop)
+    }
+
+    /// Whether an earlier process may have sent an answer that it could not record.
+    fn may_be_answered(&self) -> bool {
+        self.inputs.iter().any(|input| input.is_left_over)
     }
 
     /// The messages have been dealt with.

@@ -84,6 +84,8 @@ pub struct PlatformReport {
     pub last_ok_at: Option<SystemTime>,
     /// What should be changed although it works.
     pub warnings: Vec<PlatformWarning>,
+    /// The bot's name on its platform, once it is known.
+    pub bot_name: Option<String>,
 }
 
 /// Something that should be changed although the account works, such as an app token that another program uses too.
@@ -102,6 +104,7 @@ impl PlatformReport {
             message: None,
             last_ok_at: None,
             warnings: Vec::new(),
+            bot_name: None,
         }
     }
 
@@ -114,6 +117,7 @@ impl PlatformReport {
         });
         Self {
             warnings: warnings.collect(),
+            bot_name: health.bot_name(),
             ..Self::from_state(health, now)
         }
     }
@@ -121,11 +125,10 @@ impl PlatformReport {
     fn from_state(health: &PlatformHealth, now: SystemTime) -> Self {
         let last_ok_at = health.last_ok_at();
         let with = |state, code: &str, message: String| Self {
-            state,
             code: Some(code.to_owned()),
             message: Some(message),
             last_ok_at,
-            warnings: Vec::new(),
+            ..Self::new(state)
         };
         match health.state() {
             ConnectionState::Connecting => Self {
@@ -176,6 +179,9 @@ pub struct PlatformState {
     pub last_ok_at: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<PlatformWarning>,
+    /// The bot's name on its platform, once it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bot_name: Option<String>,
     /// When this state was found, in UTC.
     #[serde(default)]
     pub updated_at: String,
@@ -189,6 +195,7 @@ impl PlatformState {
             error_message: report.message.clone(),
             last_ok_at: report.last_ok_at.map(format_time),
             warnings: report.warnings.clone(),
+            bot_name: report.bot_name.clone(),
             updated_at: format_time(now),
         }
     }
@@ -214,11 +221,13 @@ impl PlatformState {
             &self.error_code,
             &self.error_message,
             &self.warnings,
+            &self.bot_name,
         ) == (
             &other.state,
             &other.error_code,
             &other.error_message,
             &other.warnings,
+            &other.bot_name,
         )
     }
 }

@@ -1,6 +1,9 @@
 //! Delivers what waits for one chat, oldest first, until nothing is left.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use hermes_config::random::random_number;
 use hermes_store::{
@@ -28,6 +31,9 @@ const MAX_RETRY: Duration = Duration::from_mins(1);
 const POST_TIMEOUT: Duration = Duration::from_mins(2);
 /// The same with files, which are uploaded.
 const UPLOAD_TIMEOUT: Duration = Duration::from_mins(10);
+/// A message that may have been posted is looked for from so long before it was queued: its turn may have been repeated, and
+/// the platform has a clock of its own.
+const POSTED_WITHIN: Duration = Duration::from_hours(1);
 /// A message that arrives later than this says so.
 const LATE_AFTER: Duration = Duration::from_mins(5);
 const LATE_MARK: &str = "(sent late)";
@@ -113,6 +119,7 @@ impl ChatDelivery {
             format: TextFormat::Markdown,
             action: row.action,
             attempts: row.attempts,
+            is_inherited: row.id <= self.outbox.last_inherited.load(Ordering::Relaxed),
             is_mark_sent: false,
             account,
             delivery: self,
@@ -151,6 +158,8 @@ struct ChunkDelivery<'d> {
     format: TextFormat,
     action: OutboundAction,
     attempts: i64,
+    /// An earlier process queued it.
+    is_inherited: bool,
     /// The mark of a late message that had no room in it was posted before it.
     is_mark_sent: bool,
 }
@@ -234,6 +243,9 @@ impl ChunkDelivery<'_> {
         }
         let mut message = self.content.to_message(Some(self.nonce()));
         message.format = self.format;
+        if let Some(posted) = self.find_posted(client, &message).await? {
+            return Ok(posted);
+        }
         if self.is_late() && !self.is_mark_sent {
             let marked = format!("{LATE_MARK}\n{}", message.text);
             if text_limit(&client.limits(), &message).fits(&marked) {
@@ -254,6 +266,44 @@ impl ChunkDelivery<'_> {
             tracing::warn!(account = %self.account, chat = self.chat.id, warning, "message was posted elsewhere");
         }
         Ok(posted.message_id)
+    }
+
+    /// The message that an earlier attempt posted, if its reply was lost and the platform can tell. It gets this text: an
+    /// earlier process may have answered otherwise.
+    async fn find_posted(
+        &self,
+        client: &SharedClient,
+        message: &OutboundMessage,
+    ) -> Result<Option<String>, PostError> {
+        let may_be_posted = self.attempts > 0 || self.is_inherited || self.content.may_be_posted;
+        let (OutboundAction::Post, true, Some(nonce)) =
+            (self.action, may_be_posted, &message.nonce)
+        else {
+            return Ok(None);
+        };
+        let since = self.row.created_at - POSTED_WITHIN.as_secs_f64();
+        let found = match client.find_posted(&self.chat, nonce, since).await {
+            Ok(found) => found,
+            Err(
+                error @ (PostError::Temporary { .. }
+                | PostError::RateLimited { .. }
+                | PostError::BadToken { .. }),
+            ) => return Err(error),
+            Err(error) => {
+                tracing::info!(account = %self.account, %error, "whether it was posted is unknown; posting");
+                None
+            }
+        };
+        let Some(message_id) = found else {
+            return Ok(None);
+        };
+        tracing::info!(account = %self.account, chat = self.chat.id, "message was posted before");
+        match client.edit(&self.chat, &message_id, message).await {
+            Ok(()) => Ok(Some(message_id)),
+            // It was deleted meanwhile.
+            Err(PostError::Refused { .. } | PostError::Unsupported) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     async fn handle_error(&mut self, error: PostError) -> AttemptEnd {
@@ -288,6 +338,7 @@ impl ChunkDelivery<'_> {
             error @ (PostError::Markup { .. }
             | PostError::Migrated { .. }
             | PostError::Unsupported
+            | PostError::TooLate
             | PostError::Refused { .. }) => self.handle_refusal(&error),
         }
     }
@@ -380,7 +431,10 @@ impl ChunkDelivery<'_> {
                 .mark_sent(self.row.id, message_id)
                 .await
             {
-                Ok(()) => return NextStep::NextChunk,
+                Ok(()) => {
+                    self.outbox().sent.notify_one();
+                    return NextStep::NextChunk;
+                }
                 Err(error) => {
                     tracing::error!(%error, "sent message could not be marked; trying again");
                     failures += 1;

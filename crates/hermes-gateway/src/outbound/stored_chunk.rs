@@ -21,6 +21,9 @@ pub(super) struct StoredChunk {
     /// Marked late whenever it is sent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) is_late: bool,
+    /// An earlier process may have sent it without recording that.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) may_be_posted: bool,
     /// What a platform knows the message by that is posted once: [`message_nonce`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) nonce: Option<String>,
@@ -55,6 +58,7 @@ impl StoredChunk {
             files: planned.files.into_iter().map(stored).collect(),
             reply_to: None,
             is_late: false,
+            may_be_posted: false,
             nonce: None,
             shown_message: None,
         }

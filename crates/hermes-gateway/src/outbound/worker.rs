@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::Arc,
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
@@ -54,6 +54,7 @@ impl Outbox {
             running: HashMap::new(),
         };
         // What waits for another attempt waits in its task.
+        self.find_inherited().await;
         deliveries.scan(f64::MAX).await;
         let mut scan = tokio::time::interval(SCAN_INTERVAL);
         let mut prune = tokio::time::interval(PRUNE_INTERVAL);
@@ -79,6 +80,14 @@ impl Outbox {
             tracing::warn!("growing answers did not end in time");
         }
         inner.tasks.reopen();
+    }
+
+    /// Finds out which messages an earlier process left, and may have sent.
+    async fn find_inherited(&self) {
+        match self.inner.runtime.last_outbound().await {
+            Ok(id) => self.inner.last_inherited.store(id, Ordering::Relaxed),
+            Err(error) => tracing::warn!(%error, "outbox could not be read"),
+        }
     }
 
     async fn prune(&self) {

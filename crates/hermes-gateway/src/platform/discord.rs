@@ -18,10 +18,12 @@ mod relay;
 mod rest;
 mod timing;
 mod updates;
+mod voice;
 
 use std::{path::Path, time::Duration};
 
 use futures::future::BoxFuture;
+use hermes_agent::policy::PolicyHandle;
 use hermes_config::{PlatformSettings, Secret, sync::RwLock};
 use hermes_store::mirror::Channel;
 use reqwest::Method;
@@ -60,8 +62,8 @@ const ENDPOINT_WARNING: &str = "interactions_endpoint";
 pub struct DiscordClient {
     account: Account,
     token: Secret<String>,
-    allow_http: bool,
-    has_proxy: bool,
+    /// Whether the HTTP client has a way of its own: a proxy, or names that are not resolved.
+    has_own_way: bool,
     rest: DiscordRest,
     timing: DiscordTiming,
     identity: RwLock<Option<DiscordIdentity>>,
@@ -78,23 +80,33 @@ struct DiscordIdentity {
 impl DiscordClient {
     /// The client of an account. Nothing is sent yet.
     pub fn new(account: Account, settings: &PlatformSettings) -> Result<Self, SendError> {
-        Self::with_timing(account, settings, DiscordTiming::default())
+        Self::with_policy(account, settings, &PolicyHandle::default())
+    }
+
+    /// The same for a home with an operator.
+    pub fn with_policy(
+        account: Account,
+        settings: &PlatformSettings,
+        policy: &PolicyHandle,
+    ) -> Result<Self, SendError> {
+        Self::with_timing(account, settings, policy, DiscordTiming::default())
     }
 
     pub fn with_timing(
         account: Account,
         settings: &PlatformSettings,
+        policy: &PolicyHandle,
         timing: DiscordTiming,
     ) -> Result<Self, SendError> {
-        let rest = DiscordRest::new(settings, timing.request)?;
+        let rest = DiscordRest::new(settings, policy, timing.request)?;
+        let has_proxy = settings.proxy.is_some() || settings.proxies.has_any();
         let token = settings.token.clone();
         Ok(Self {
             token: token.ok_or_else(|| SendError::NotConfigured {
                 platform: account.label(),
             })?,
             account,
-            allow_http: settings.allow_http,
-            has_proxy: settings.proxy.is_some() || settings.proxies.has_any(),
+            has_own_way: has_proxy || policy.policy().egress().is_public_only(),
             rest,
             timing,
             identity: RwLock::new(None),
@@ -157,10 +169,10 @@ impl DiscordClient {
         }
     }
 
-    /// Whether a WebSocket goes the way of other requests. Twilight knows no proxies.
+    /// Whether a WebSocket goes the way of other requests. Twilight knows no proxies, and resolves every name.
     fn relays_socket(&self, address: &str) -> bool {
         let url = Url::parse(address).ok();
-        self.has_proxy && url.is_some_and(|url| !is_loopback(&url))
+        self.has_own_way && url.is_some_and(|url| !is_loopback(&url))
     }
 
     /// Whether the token may be sent over a WebSocket at this address.
@@ -177,7 +189,7 @@ impl DiscordClient {
         }
         let scheme_end = address.find(':').unwrap_or_default();
         let web_address = format!("{web}{}", &address[scheme_end..]);
-        crate::send::check_url(&web_address, self.allow_http).map(drop)
+        self.rest.check_address(&web_address).map(drop)
     }
 }
 

@@ -35,6 +35,8 @@ pub struct PlatformHealth {
     heard: Mutex<HeardState>,
     /// What works and yet needs somebody's attention, by its code.
     warnings: Mutex<BTreeMap<&'static str, String>>,
+    /// The bot's name on its platform, once it is known.
+    bot_name: Mutex<Option<String>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -57,6 +59,7 @@ impl PlatformHealth {
                 period,
             }),
             warnings: Mutex::default(),
+            bot_name: Mutex::default(),
         }
     }
 
@@ -112,6 +115,15 @@ impl PlatformHealth {
             .iter()
             .map(|(code, message)| (*code, message.clone()))
             .collect()
+    }
+
+    /// The bot's name, by which people find it.
+    pub fn record_bot_name(&self, name: Option<String>) {
+        *self.bot_name.lock() = name;
+    }
+
+    pub fn bot_name(&self) -> Option<String> {
+        self.bot_name.lock().clone()
     }
 
     pub fn record_stopped(&self) {

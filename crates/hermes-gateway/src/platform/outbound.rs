@@ -15,7 +15,8 @@ pub struct OutboundMessage {
     pub reply_to: Option<String>,
     /// One file, or several as an album. With files the text is their caption.
     pub files: Vec<OutboundFile>,
-    /// The same for the same message: a platform that knows it posts it once (Discord's nonce, 25 characters).
+    /// The same for the same message: a platform that knows it posts it once (Discord's nonce, 25 characters), or tells
+    /// whether it was posted (Slack's metadata).
     pub nonce: Option<String>,
     /// Whether it arrives without a sound.
     pub is_silent: bool,
@@ -94,6 +95,9 @@ pub enum PostError {
     /// The token is not valid any more.
     #[error("{reason}")]
     BadToken { reason: String },
+    /// The platform does not wait for this any more.
+    #[error("the platform does not wait for this any more")]
+    TooLate,
     /// It will not work: the chat is gone, the bot was blocked, the message is invalid.
     #[error("{reason}")]
     Refused { reason: String },

@@ -25,6 +25,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
+use hermes_agent::policy::PolicyHandle;
 use hermes_config::{
     PlatformSettings, Secret,
     sync::{Mutex, RwLock},
@@ -110,18 +111,28 @@ struct SlackCore {
 impl SlackClient {
     /// The client of an account. Nothing is sent yet.
     pub fn new(account: Account, settings: &PlatformSettings) -> Result<Self, SendError> {
-        Self::with_timeouts(account, settings, SlackTimeouts::default())
+        Self::with_policy(account, settings, &PolicyHandle::default())
+    }
+
+    /// The same for a home with an operator.
+    pub fn with_policy(
+        account: Account,
+        settings: &PlatformSettings,
+        policy: &PolicyHandle,
+    ) -> Result<Self, SendError> {
+        Self::with_timeouts(account, settings, policy, SlackTimeouts::default())
     }
 
     pub fn with_timeouts(
         account: Account,
         settings: &PlatformSettings,
+        policy: &PolicyHandle,
         timeouts: SlackTimeouts,
     ) -> Result<Self, SendError> {
         Ok(Self {
             core: Arc::new(SlackCore {
                 account,
-                api: SlackApi::new(settings, timeouts.request)?,
+                api: SlackApi::new(settings, policy, timeouts.request)?,
                 app_token: settings.app_token.clone(),
                 timeouts,
                 identity: RwLock::new(None),
@@ -173,6 +184,15 @@ impl PlatformClient for SlackClient {
         message: &'a OutboundMessage,
     ) -> BoxFuture<'a, Result<Posted, PostError>> {
         Box::pin(self.core.post_message(chat, message))
+    }
+
+    fn find_posted<'a>(
+        &'a self,
+        chat: &'a ChatAddress,
+        nonce: &'a str,
+        since: f64,
+    ) -> BoxFuture<'a, Result<Option<String>, PostError>> {
+        Box::pin(self.core.find_posted(chat, nonce, since))
     }
 
     fn edit<'a>(

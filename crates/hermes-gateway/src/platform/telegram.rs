@@ -18,6 +18,7 @@ mod webhook;
 use std::{path::Path, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
+use hermes_agent::policy::PolicyHandle;
 use hermes_config::{PlatformSettings, WebhookSettings, sync::Mutex};
 use hermes_store::mirror::Channel;
 use serde_json::{Map, Value, json};
@@ -55,7 +56,16 @@ pub struct TelegramClient {
 
 impl TelegramClient {
     pub fn new(account: Account, settings: &PlatformSettings) -> Result<Self, SendError> {
-        let api = BotApi::new(settings)?;
+        Self::with_policy(account, settings, &PolicyHandle::default())
+    }
+
+    /// The same for a home with an operator.
+    pub fn with_policy(
+        account: Account,
+        settings: &PlatformSettings,
+        policy: &PolicyHandle,
+    ) -> Result<Self, SendError> {
+        let api = BotApi::new(settings, policy)?;
         let identity = BotIdentity {
             id: api.bot_id(),
             ..BotIdentity::default()
@@ -221,8 +231,8 @@ impl PlatformClient for TelegramClient {
             }
             match self.api.call("answerCallbackQuery", &fields).await {
                 Ok(_) => Ok(()),
-                // Telegram has stopped waiting: nobody sees the confirmation any more.
-                Err(error) if error.says("query is too old") => Ok(()),
+                // Nobody sees the confirmation any more.
+                Err(error) if error.says("query is too old") => Err(PostError::TooLate),
                 Err(error) => Err(error.into_post_error()),
             }
         })

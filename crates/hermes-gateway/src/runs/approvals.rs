@@ -1,18 +1,27 @@
 //! Decisions about approvals of runs.
 
-use hermes_agent::approval::{SubmitOutcome, SubmittedDecision};
-use hermes_protocol::{ApprovalChoice, ApprovalDecision, ApprovalOutcome, RunEvent};
+use hermes_agent::{
+    approval::{FormReply, SubmitOutcome, SubmittedDecision},
+    server_requests::elicitation::FormRequest,
+};
+use hermes_config::Redactor;
+use hermes_protocol::{
+    ApprovalChoice, ApprovalDecision, ApprovalOutcome, DecisionConflict, FormAnswer, RequestedForm,
+    RunEvent, WrongAnswer,
+};
 use hermes_store::{
     StoreError, runtime,
     runtime::{ApprovalAnswer, NewApproval},
 };
 
-use super::Runs;
+use super::{Runs, elicitation::ServerQuestion};
 
 /// Recorded as answerer.
 const ANSWERED_BY: &str = "api";
 /// Longest reason for the agent, in characters.
 const MAX_REASON_CHARS: usize = 280;
+/// A larger form is not told: nobody fills it in.
+const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
@@ -24,8 +33,14 @@ pub enum DecideError {
     NotPending,
     #[error("this cannot be allowed permanently; answer `once`, `session` or `deny`")]
     NotPermanent,
-    #[error("this is a form, which can be filled in in its chat only; answer `deny`")]
+    #[error("this is a form: `content` has to bring its answers; or answer `deny`")]
     NeedsAnswers,
+    #[error("this is not a form; leave `content` and `cancel` out")]
+    NotForm,
+    #[error(transparent)]
+    WrongAnswer(#[from] WrongAnswer),
+    #[error(transparent)]
+    Conflict(#[from] DecisionConflict),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -57,10 +72,15 @@ impl Runs {
             .reason
             .as_deref()
             .map(|reason| reason.chars().take(MAX_REASON_CHARS).collect::<String>());
+        let answer = decision.form_answer()?;
         let mut decided = 0;
         for question in open {
+            if let Some(answer) = &answer {
+                self.check_form_answer(&question.id, answer)?;
+            }
             let given = SubmittedDecision {
                 reason: reason.clone(),
+                reply: answer.clone().map(form_reply),
                 ..SubmittedDecision::new(stored_answer(decision.choice), ANSWERED_BY)
             };
             match self.inner.decisions.submit(&question.id, given) {
@@ -75,6 +95,49 @@ impl Runs {
         }
         Ok(decided)
     }
+
+    /// An answer that the form does not take leaves it open.
+    fn check_form_answer(&self, approval: &str, answer: &FormAnswer) -> Result<(), DecideError> {
+        let Some(ServerQuestion::Form(request)) = self.inner.questions.find(approval) else {
+            return Err(DecideError::NotForm);
+        };
+        let FormAnswer::Content(content) = answer else {
+            return Ok(());
+        };
+        requested_form(&request).check(content)?;
+        let checked = request.form.check(content.clone());
+        checked.map(drop).map_err(|(field, wrong)| {
+            DecideError::WrongAnswer(WrongAnswer {
+                field: field.name.clone(),
+                reason: wrong.to_string(),
+            })
+        })
+    }
+}
+
+fn form_reply(answer: FormAnswer) -> FormReply {
+    match answer {
+        FormAnswer::Content(content) => FormReply::Answers(content),
+        FormAnswer::Cancel => FormReply::Dismissed,
+    }
+}
+
+fn requested_form(request: &FormRequest) -> RequestedForm {
+    RequestedForm {
+        server: request.server.to_string(),
+        message: request.message.clone(),
+        schema: request.form.schema.clone(),
+    }
+}
+
+/// The form of a question, if it is one that can be told.
+fn told_form(question: Option<ServerQuestion>) -> Option<RequestedForm> {
+    let Some(ServerQuestion::Form(request)) = question else {
+        return None;
+    };
+    let form = requested_form(&request);
+    let size = serde_json::to_string(&form.schema).map_or(usize::MAX, |text| text.len());
+    (size <= MAX_SCHEMA_BYTES).then_some(form)
 }
 
 fn stored_answer(choice: ApprovalChoice) -> ApprovalAnswer {
@@ -87,18 +150,28 @@ fn stored_answer(choice: ApprovalChoice) -> ApprovalAnswer {
 }
 
 /// The event that tells what waits. Nobody can say yes to a form without its answers.
-pub(super) fn request_event(approval: &NewApproval, needs_answers: bool) -> RunEvent {
+pub(super) fn request_event(
+    approval: &NewApproval,
+    needs_answers: bool,
+    question: Option<ServerQuestion>,
+    redactor: &Redactor,
+) -> RunEvent {
     let mut choices = ApprovalChoice::ALL.to_vec();
     choices.retain(|choice| match choice {
         ApprovalChoice::Deny => true,
         ApprovalChoice::Always => approval.allow_permanent && !needs_answers,
         _ => !needs_answers,
     });
+    let mut form = told_form(question);
+    if let Some(form) = &mut form {
+        form.visit_text(&mut |text| *text = redactor.redact(text).into_owned());
+    }
     RunEvent::ApprovalRequest {
         approval_id: approval.id.clone(),
         command: approval.command.clone(),
         description: approval.description.clone(),
         choices,
+        form,
     }
 }
 

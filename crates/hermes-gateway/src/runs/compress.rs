@@ -35,12 +35,13 @@ impl Runs {
             let which = SessionReference::Named(session.to_string());
             Conversation::resume(parts.agent.clone(), &which, setup).await?
         };
+        conversation.refresh_messages().await?;
         let before = conversation.messages().len();
         let mut display = |_: TurnEvent| {};
         let compressed = conversation.compress(&mut display, stop).await;
         let after = conversation.messages().len();
+        slot.touch(conversation.message_bytes());
         *seat = Some(conversation);
-        slot.touch();
         compressed?;
         Ok(CompressedSession { before, after })
     }

@@ -1,4 +1,5 @@
-//! Questions of MCP servers to the people of a chat: rows like approvals, which the chat shows as forms and links.
+//! Questions of MCP servers to the people of a chat, or to those who watch a run: rows like approvals, which are shown as
+//! forms and links.
 //!
 //! The question itself is kept here while its row is open, so that whoever shows the row can show the question.
 
@@ -30,7 +31,7 @@ pub enum ServerQuestion {
     Link(LinkRequest),
 }
 
-/// The open questions of a run, by the ids of their rows. Clones share them.
+/// The open questions of runs, by the ids of their rows. Clones share them.
 #[derive(Clone, Default)]
 pub(super) struct OpenQuestions {
     by_id: Arc<Mutex<HashMap<String, ServerQuestion>>>,
@@ -62,15 +63,15 @@ impl Drop for KeptQuestion {
     }
 }
 
-/// Asks the people of a chat.
-pub(super) struct ChatElicitationUi {
+/// Asks the people of a chat, or those who watch the run.
+pub(super) struct RunElicitationUi {
     pub(super) approver: Arc<PublishedApprover>,
     pub(super) questions: OpenQuestions,
     pub(super) session: SessionId,
     pub(super) redactor: Redactor,
 }
 
-impl ChatElicitationUi {
+impl RunElicitationUi {
     /// What somebody decides; `None` if nobody does in time.
     async fn request_decision(
         &self,
@@ -102,7 +103,7 @@ impl ChatElicitationUi {
     }
 }
 
-impl ElicitationUi for ChatElicitationUi {
+impl ElicitationUi for RunElicitationUi {
     fn fill_form(
         &self,
         mut request: FormRequest,

@@ -10,7 +10,12 @@ use hermes_agent::{
 use hermes_protocol::RunEvent;
 use hermes_store::SessionId;
 
-use super::{LiveRun, RunsInner, display::LogDisplay, log::RunLog, outcome::RunOutcome};
+use super::{
+    LiveRun, RunsInner,
+    display::LogDisplay,
+    log::RunLog,
+    outcome::{RunOutcome, answering_model, token_usage},
+};
 use crate::runs::turn::wait_for_max_run_time;
 
 impl RunsInner {
@@ -59,7 +64,8 @@ impl RunsInner {
             (None, Some(error)) => self.redact_outcome(RunOutcome::failed("job_failed", error)),
             (None, None) => RunOutcome::Completed {
                 output: ran.text,
-                usage: None,
+                usage: ran.usage.as_ref().map(token_usage),
+                model: ran.usage.and_then(answering_model),
                 client_calls: Vec::new(),
             },
         };

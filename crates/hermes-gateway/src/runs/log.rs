@@ -32,6 +32,10 @@ pub(super) struct RunProgress {
     pub(super) is_over: bool,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are events, and all are boxed in the channel"
+)]
 enum LogEntry {
     Event(EventEnvelope, Option<RunStatus>),
     End,
@@ -50,8 +54,9 @@ impl LogEntry {
 #[derive(Clone)]
 pub(super) struct RunLog {
     run: Arc<str>,
-    /// Unbounded, since a turn cannot wait here: the output of a model and its tools is the bound.
-    entries: mpsc::UnboundedSender<LogEntry>,
+    /// Unbounded, since a turn cannot wait here: the output of a model and its tools is the bound. Boxed, because a channel
+    /// has room for 32 from the start.
+    entries: mpsc::UnboundedSender<Box<LogEntry>>,
     waiting: Arc<AtomicUsize>,
 }
 
@@ -59,7 +64,7 @@ pub(super) struct RunLog {
 pub(super) struct EventWriter {
     run: Arc<str>,
     store: RuntimeStore,
-    entries: mpsc::UnboundedReceiver<LogEntry>,
+    entries: mpsc::UnboundedReceiver<Box<LogEntry>>,
     progress: watch::Sender<RunProgress>,
 }
 
@@ -122,7 +127,7 @@ impl RunLog {
 
     fn push(&self, entry: LogEntry) {
         // Events after the end are dropped.
-        let _ = self.entries.send(entry);
+        let _ = self.entries.send(Box::new(entry));
     }
 }
 
@@ -137,7 +142,7 @@ impl EventWriter {
             };
             let mut joining = first.is_text();
             let deadline = Instant::now() + TEXT_JOIN_WINDOW;
-            is_open = batch.add(first);
+            is_open = batch.add(*first);
             while is_open {
                 let next = if joining {
                     match tokio::time::timeout_at(deadline, self.entries.recv()).await {
@@ -149,7 +154,7 @@ impl EventWriter {
                 };
                 let Some(next) = next else { break };
                 joining &= next.is_text();
-                is_open = batch.add(next);
+                is_open = batch.add(*next);
             }
             self.store(batch).await?;
         }

@@ -19,8 +19,10 @@ use super::{LiveRun, TurnResult, log};
 pub(super) enum RunOutcome {
     Completed {
         output: String,
-        /// None for a job.
+        /// None for a job without a model.
         usage: Option<TokenUsage>,
+        /// The model that answered.
+        model: Option<String>,
         /// Calls that the client has to make.
         client_calls: Vec<ToolCall>,
     },
@@ -89,10 +91,12 @@ impl RunOutcome {
             Self::Completed {
                 output,
                 usage,
+                model,
                 client_calls,
             } => RunEvent::Completed {
                 output,
                 usage,
+                model,
                 tool_calls: client_calls.iter().map(|call| json!(call)).collect(),
             },
             Self::Failed(failure) => RunEvent::failed(failure),
@@ -129,5 +133,11 @@ pub(super) fn token_usage(turn_usage: &TurnUsage) -> TokenUsage {
         input_tokens: usage.prompt_tokens(),
         output_tokens: usage.output_tokens,
         total_tokens: usage.total_tokens(),
+        cached_tokens: usage.cache_read_tokens,
     }
+}
+
+/// The model of a turn, if one answered.
+pub(super) fn answering_model(turn_usage: TurnUsage) -> Option<String> {
+    Some(turn_usage.answered_by?.model)
 }

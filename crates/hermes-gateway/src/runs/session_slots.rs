@@ -1,6 +1,7 @@
 //! Sessions in use, one turn at a time in each, with their open conversations between turns; and the limit of parallel turns.
 
 use std::{
+    cmp::Reverse,
     collections::HashMap,
     sync::Arc,
     time::{Duration, Instant},
@@ -17,17 +18,31 @@ const IDLE_TIMEOUT: Duration = Duration::from_mins(30);
 /// Idle conversations that stay open.
 const MAX_IDLE: usize = 32;
 
+/// The memory that messages of idle conversations take, all together. Those used longest ago read theirs from the store
+/// again: a long conversation, or one with pictures, must not count for ever.
+const MAX_IDLE_BYTES: usize = 4 << 20;
+
 /// A session's slot. Its holder may run a turn; others wait in order.
 pub(super) struct SessionSlot {
     conversation: AsyncMutex<Option<Conversation>>,
-    last_used: Mutex<Instant>,
+    last_used: Mutex<SlotUse>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct SlotUse {
+    at: Instant,
+    /// What the messages of its conversation took then.
+    bytes: usize,
 }
 
 impl Default for SessionSlot {
     fn default() -> Self {
         Self {
             conversation: AsyncMutex::default(),
-            last_used: Mutex::new(Instant::now()),
+            last_used: Mutex::new(SlotUse {
+                at: Instant::now(),
+                bytes: 0,
+            }),
         }
     }
 }
@@ -37,12 +52,26 @@ impl SessionSlot {
         self.conversation.lock().await
     }
 
-    pub(super) fn touch(&self) {
-        *self.last_used.lock() = Instant::now();
+    /// A turn has ended; its conversation is idle with messages of so many bytes.
+    pub(super) fn touch(&self, bytes: usize) {
+        *self.last_used.lock() = SlotUse {
+            at: Instant::now(),
+            bytes,
+        };
     }
 
     fn last_used(&self) -> Instant {
-        *self.last_used.lock()
+        self.last_used.lock().at
+    }
+
+    /// Forgets the messages in memory, unless it is in use.
+    fn forget_messages(&self) {
+        if let Ok(mut conversation) = self.conversation.try_lock()
+            && let Some(conversation) = &mut *conversation
+        {
+            conversation.forget_messages();
+            self.last_used.lock().bytes = conversation.message_bytes();
+        }
     }
 }
 
@@ -67,6 +96,26 @@ impl SessionSlots {
         };
         self.clear(|slot| is_free(slot) && is_old(slot.last_used()))
             .await;
+        self.limit_memory();
+    }
+
+    /// Keeps the messages of the idle conversations that were used last, as many as there is room for.
+    fn limit_memory(&self) {
+        let slots = self.slots.lock();
+        let mut idle: Vec<(SlotUse, &Arc<SessionSlot>)> = slots
+            .values()
+            .filter(|slot| is_free(slot))
+            .map(|slot| (*slot.last_used.lock(), slot))
+            .collect();
+        idle.sort_unstable_by_key(|(used, _)| Reverse(used.at));
+        let mut kept = 0;
+        for (used, slot) in idle {
+            kept += used.bytes;
+            if kept > MAX_IDLE_BYTES && used.bytes > 0 {
+                slot.forget_messages();
+                kept -= used.bytes;
+            }
+        }
     }
 
     /// The last use of each idle conversation.

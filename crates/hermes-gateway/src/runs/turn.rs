@@ -1,6 +1,6 @@
 //! A run of one turn in a session.
 
-use std::{sync::Arc, time::Duration};
+use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use hermes_agent::{
     approval::{ApprovalChange, NoLocalApprover, PublishedApprover},
@@ -19,15 +19,18 @@ use hermes_protocol::RunEvent;
 use hermes_store::{NewSession, SessionId};
 
 use super::{
-    ChatSurface, LiveRun, RunsInner, TurnObserver, approvals,
+    ChatSurface, LiveRun, RunSource, RunsInner, TurnObserver, approvals,
     display::LogDisplay,
-    elicitation::{ChatElicitationUi, OpenQuestions},
+    elicitation::RunElicitationUi,
     log::RunLog,
     outcome::{self, RunOutcome},
 };
 
 /// How long a program waits for servers, counted from the start of the gateway.
 const SERVER_START_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// After so long the model has the request of a turn, and everything before it is stored.
+const REQUEST_TIME: Duration = Duration::from_millis(20);
 
 const PLATFORM: &str = "api_server";
 const PLATFORM_NOTE: &str = "Your answers go to a program over an HTTP API; it shows them to somebody, or uses them as they are.";
@@ -93,8 +96,7 @@ impl RunsInner {
         if let Some(observer) = &observer {
             observer.turn_started(&live.id);
         }
-        let questions = OpenQuestions::default();
-        let published = Arc::new(self.published_approver(&live.id, log, &say, questions.clone()));
+        let published = Arc::new(self.published_approver(&live.id, log, &say));
         let setup = self.conversation_setup(&say, published.clone());
         let agent = &self.parts.agent;
         let stored = ingest_results(agent, &mut say).await;
@@ -106,7 +108,7 @@ impl RunsInner {
             }
             (Ok(()), None) => open_conversation(agent, &say, setup).await,
         };
-        let presence = self.register_elicitation(&say, published.clone(), questions);
+        let presence = self.register_elicitation(&say, live.source, published.clone());
         let mut conversation = match conversation {
             Ok(conversation) => conversation,
             Err(error) => return self.failed_outcome(&error),
@@ -133,18 +135,20 @@ impl RunsInner {
                     let _ = saying.await;
                     Err(failure)
                 }
+                never = self.use_model_pause() => match never {},
             }
         };
         display.flush_reasoning();
         drop(presence);
         published.close().await;
+        slot.touch(conversation.message_bytes());
         *seat_taken = Some(conversation);
-        slot.touch();
         match sent {
             Err(failure) => failure,
             Ok(Ok(answer)) if answer.end == TurnEnd::Interrupted => RunOutcome::Interrupted,
             Ok(Ok(answer)) => RunOutcome::Completed {
                 usage: Some(outcome::token_usage(&answer.usage)),
+                model: outcome::answering_model(answer.usage),
                 output: answer.text,
                 client_calls: answer.client_calls,
             },
@@ -152,30 +156,39 @@ impl RunsInner {
         }
     }
 
-    /// Elicitation of this session goes to the approver of its runs. People of a chat can fill in forms.
+    /// Elicitation of this session goes to the approver of its runs. People of a chat can fill in forms, and those who
+    /// watch a run; a client that only waits for the answer sees none.
     fn register_elicitation(
         &self,
         say: &TurnRequest,
+        source: RunSource,
         approver: Arc<PublishedApprover>,
-        questions: OpenQuestions,
     ) -> ElicitationRegistration {
         let agent = &self.parts.agent;
         let (session, redactor) = (say.session.clone(), agent.redactor());
         let conversation = server_request::ConversationId(session.as_str().into());
-        let person: Arc<dyn ElicitationUi> = if say.surface.is_some() {
-            Arc::new(ChatElicitationUi {
-                approver,
-                questions,
-                session,
-                redactor,
-            })
-        } else {
+        let person: Arc<dyn ElicitationUi> = if source == RunSource::Chat {
             let timeout = agent.approval_timeout();
             Arc::new(ApprovalElicitationUi::new(
                 approver, session, timeout, redactor,
             ))
+        } else {
+            Arc::new(RunElicitationUi {
+                approver,
+                questions: self.questions.clone(),
+                session,
+                redactor,
+            })
         };
         self.parts.elicitation.register(conversation, person)
+    }
+
+    /// Copies the logs of the databases back while the model answers: nobody waits for a write then.
+    async fn use_model_pause(&self) -> Infallible {
+        tokio::time::sleep(REQUEST_TIME).await;
+        self.parts.agent.store().checkpoint_in_pause().await;
+        self.parts.store.checkpoint_in_pause().await;
+        std::future::pending().await
     }
 
     fn failed_outcome(&self, error: &ConversationError) -> RunOutcome {
@@ -199,15 +212,11 @@ impl RunsInner {
     }
 
     /// Approvals of this run are published as rows and events.
-    fn published_approver(
-        &self,
-        run: &str,
-        log: &RunLog,
-        say: &TurnRequest,
-        questions: OpenQuestions,
-    ) -> PublishedApprover {
+    fn published_approver(&self, run: &str, log: &RunLog, say: &TurnRequest) -> PublishedApprover {
         let log = log.clone();
         let observer = say.observer();
+        let questions = self.questions.clone();
+        let redactor = self.parts.agent.redactor();
         let approver =
             PublishedApprover::new(self.parts.agent.home().clone(), Arc::new(NoLocalApprover))
                 .with_shared_store(self.parts.store.clone(), self.decisions.clone())
@@ -217,10 +226,16 @@ impl RunsInner {
                         approval,
                         needs_answers,
                     } => {
+                        let question = questions.find(&approval.id);
                         if let Some(observer) = &observer {
-                            observer.approval_opened(approval, questions.find(&approval.id));
+                            observer.approval_opened(approval, question.clone());
                         }
-                        log.record(approvals::request_event(approval, needs_answers));
+                        log.record(approvals::request_event(
+                            approval,
+                            needs_answers,
+                            question,
+                            &redactor,
+                        ));
                     }
                     ApprovalChange::Closed { id, outcome } => {
                         log.record(approvals::responded_event(id, outcome));

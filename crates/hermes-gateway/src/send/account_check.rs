@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use hermes_agent::policy::{Egress, PolicyHandle};
 use hermes_config::{Platform, PlatformSettings, Redactor, Secret};
 use reqwest::{
     Method,
@@ -14,6 +15,7 @@ use serde_json::Value;
 use super::{
     error::{PlatformFailure, SendError},
     http::{self, PlatformApi, PlatformReply, RequestBody},
+    reachable::ReachableAddresses,
 };
 
 /// Scopes that the bot token of a Slack app needs.
@@ -39,7 +41,7 @@ pub const SLACK_SCOPES: [&str; 17] = [
 ];
 
 /// Permissions that a Discord bot asks for: view channels, send messages (in threads too), create public threads, embed
-/// links, attach files, read the history, add reactions.
+/// links, attach files, send voice messages, read the history, add reactions.
 pub const DISCORD_PERMISSIONS: u64 = 1 << 6 // add reactions
     | 1 << 10 // view channels
     | 1 << 11 // send messages
@@ -47,7 +49,8 @@ pub const DISCORD_PERMISSIONS: u64 = 1 << 6 // add reactions
     | 1 << 15 // attach files
     | 1 << 16 // read message history
     | 1 << 35 // create public threads
-    | 1 << 38; // send messages in threads
+    | 1 << 38 // send messages in threads
+    | 1 << 46; // send voice messages
 
 /// Flags of a Discord application that may read the text of messages: approved, or in fewer than 100 servers.
 const MESSAGE_CONTENT_FLAGS: u64 = 1 << 18 | 1 << 19;
@@ -97,11 +100,12 @@ pub fn discord_invite_url(application: &str) -> String {
 impl AccountCheck<'_> {
     /// Asks. A token that is refused is an error, other problems are listed.
     pub async fn run(&self) -> Result<CheckedAccount, SendError> {
-        let client = http::build_client(self.platform, self.settings)?;
+        let client = http::build_client(self.platform, self.settings, &Egress::default())?;
         let secrets = [Some(self.token), self.app_token];
         let redactor = Redactor::new(secrets.into_iter().flatten().cloned());
         let api = PlatformApi {
             settings: self.settings,
+            addresses: ReachableAddresses::new(self.settings, &PolicyHandle::default()),
             token: self.token,
             client: &client,
             timeout: self.timeout,

@@ -1,8 +1,9 @@
 //! Requests to a platform's API: allowed URLs, timeouts, and retries.
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use hermes_agent::policy::{Egress, PublicResolver};
 use hermes_config::{Platform, PlatformSettings, ProxyVariables, Redactor, Secret};
 use reqwest::{
     Client, Method, NoProxy, Proxy, RequestBuilder, Response,
@@ -15,6 +16,7 @@ use url::{Host, Url};
 use super::{
     error::{PlatformFailure, SendError},
     multipart::UploadForm,
+    reachable::ReachableAddresses,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,10 +27,13 @@ const MAX_WAIT: Duration = Duration::from_mins(1);
 /// Uploads may take this many times longer than other requests.
 const UPLOAD_FACTOR: u32 = 10;
 const MAX_REPLY_BYTES: usize = 4 << 20;
+/// Connections that are kept for the next requests.
+const MAX_IDLE_CONNECTIONS: usize = 32;
 
 /// A platform's API with the token it wants.
 pub(super) struct PlatformApi<'a> {
     pub(super) settings: &'a PlatformSettings,
+    pub(super) addresses: ReachableAddresses,
     pub(super) token: &'a Secret<String>,
     pub(super) client: &'a Client,
     pub(super) timeout: Duration,
@@ -55,6 +60,7 @@ pub(super) struct PlatformReply {
 pub(crate) fn build_client(
     platform: Platform,
     settings: &PlatformSettings,
+    egress: &Egress,
 ) -> Result<Client, SendError> {
     let bad = |reason: String| SendError::BadAddress { platform, reason };
     let address = check_url(&settings.base_url, settings.allow_http).map_err(bad)?;
@@ -62,13 +68,18 @@ pub(crate) fn build_client(
         .user_agent(concat!("hermes/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .tcp_nodelay(true)
+        // A burst of answers must not leave a connection each behind.
+        .pool_max_idle_per_host(MAX_IDLE_CONNECTIONS)
         // The token must only be sent to one host.
         .redirect(redirect::Policy::none());
     if address.scheme() == "http" {
         // Plain HTTP needs no certificates, which not every system has.
         builder = builder.tls_certs_only([]);
     }
-    if is_loopback(&address) {
+    if egress.is_public_only() {
+        // A proxy would resolve names itself.
+        builder = builder.no_proxy().dns_resolver(Arc::new(PublicResolver));
+    } else if is_loopback(&address) {
         // No proxy can reach this machine's own servers.
         builder = builder.no_proxy();
     } else {
@@ -160,7 +171,7 @@ impl PlatformApi<'_> {
 
     /// Checks a URL that the platform returned.
     pub(super) fn check_url(&self, address: &str) -> Result<(), PlatformFailure> {
-        match check_url(address, self.settings.allow_http) {
+        match self.addresses.check(address) {
             Ok(_) => Ok(()),
             Err(reason) => Err(self.unreachable(&format!("it returned an unusable URL: {reason}"))),
         }

@@ -20,7 +20,7 @@ use hermes_agent::{
 use hermes_config::{Home, Secret, Settings, sync::Mutex};
 use hermes_gateway::{
     api::{self, AllowedHosts, ApiListener},
-    gateway::{ControlMode, Gateway, GatewayParts},
+    gateway::{ControlMode, Gateway, GatewayParts, HubHome},
     instance::Instance,
 };
 use hermes_store::{Access, Store};
@@ -87,6 +87,7 @@ impl ApiFixture {
                 let applied = applied.clone();
                 move |settings| *applied.lock() = Some(settings.clone())
             })),
+            meter: None,
         })
         .await
         .unwrap();

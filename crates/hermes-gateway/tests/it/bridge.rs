@@ -13,6 +13,7 @@ use hermes_config::{Home, Settings, Variables};
 use hermes_gateway::bridge::{Bridge, BridgeOptions};
 use hermes_serve::stdio;
 use hermes_store::{Access, NewMessage, NewSession, Origin, Role, SessionId, SessionKey, Store};
+use hermes_testkit::eventually_some;
 use rmcp::{
     ClientHandler, ClientLifecycleMode, ClientServiceExt, RoleClient,
     model::{
@@ -216,6 +217,15 @@ impl Client {
         assert_eq!(result.is_error, Some(false), "{text}");
         assert_eq!(result.structured_content, Some(json!({"result": text})));
         serde_json::from_str(text).unwrap()
+    }
+
+    /// A page with so many events at least: on a busy machine a poll answers with what is known so far.
+    async fn poll_events(&self, arguments: &Value, count: usize) -> Value {
+        let page = eventually_some(TIMEOUT, async || {
+            let page = self.call_document("events_poll", arguments.clone()).await;
+            (page["events"].as_array().unwrap().len() >= count).then_some(page)
+        });
+        page.await.expect("the events are never polled")
     }
 
     async fn next(&mut self) -> Notification {

@@ -27,6 +27,8 @@ struct ManualClock {
     time: watch::Sender<Duration>,
     /// Seconds since 1970 at its beginning. It is set between two processes.
     start: std::sync::Mutex<f64>,
+    /// The longest time that anybody has waited for.
+    longest_wait: std::sync::Mutex<Duration>,
 }
 
 impl ManualClock {
@@ -34,6 +36,7 @@ impl ManualClock {
         Arc::new(Self {
             time: watch::Sender::new(Duration::from_secs(1)),
             start: std::sync::Mutex::new(1_800_000_000.0),
+            longest_wait: std::sync::Mutex::default(),
         })
     }
 
@@ -44,6 +47,10 @@ impl ManualClock {
 
     fn advance(&self, time: Duration) {
         self.time.send_modify(|now| *now += time);
+    }
+
+    fn longest_wait(&self) -> Duration {
+        *self.longest_wait.lock().unwrap()
     }
 }
 
@@ -57,6 +64,10 @@ impl DeliveryClock for ManualClock {
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
+        {
+            let mut longest = self.longest_wait.lock().unwrap();
+            *longest = time.max(*longest);
+        }
         let end = self.monotonic() + time;
         let mut times = self.time.subscribe();
         Box::pin(async move {

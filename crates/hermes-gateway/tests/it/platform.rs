@@ -1,6 +1,7 @@
 //! Clients of platforms, against platforms over real sockets.
 
 mod discord;
+mod egress;
 mod slack;
 mod telegram;
 

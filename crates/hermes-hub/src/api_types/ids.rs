@@ -103,6 +103,29 @@ id! {
     "`apr_` and 24 hexadecimal digits"
 }
 
+id! {
+    /// An address that gets events: `whk_` and 24 hexadecimal digits.
+    WebhookId, "webhook", is_webhook, "^whk_[0-9a-f]{24}$",
+    "`whk_` and 24 hexadecimal digits"
+}
+id! {
+    /// An event for a webhook: `msg_` and 24 hexadecimal digits.
+    DeliveryId, "delivery", is_delivery, "^msg_[0-9a-f]{24}$",
+    "`msg_` and 24 hexadecimal digits"
+}
+
+id! {
+    /// Somebody's session in the console: `ses_` and 24 hexadecimal digits.
+    ConsoleSessionId, "session", is_console_session, "^ses_[0-9a-f]{24}$",
+    "`ses_` and 24 hexadecimal digits"
+}
+
+impl ConsoleSessionId {
+    pub fn random() -> Result<Self, RandomError> {
+        Ok(Self(format!("ses_{}", random_hex::<12>()?)))
+    }
+}
+
 impl TenantId {
     pub fn random() -> Result<Self, RandomError> {
         Ok(Self(format!("tenant_{}", random_hex::<6>()?)))
@@ -128,6 +151,11 @@ impl TokenId {
         Self("tok_0".into())
     }
 
+    /// The id of somebody whom an identity provider knows. No token has such an id.
+    pub(crate) fn for_person(subject: &str) -> Self {
+        Self(format!("person:{subject}"))
+    }
+
     /// The id of a tenant's agent on the private routes. No token has such an id.
     pub(crate) fn for_tenant(tenant: &TenantId) -> Self {
         Self(format!("tenant:{tenant}"))
@@ -141,6 +169,18 @@ impl TokenId {
 impl ApprovalId {
     pub fn random() -> Result<Self, RandomError> {
         Ok(Self(format!("apr_{}", random_hex::<12>()?)))
+    }
+}
+
+impl WebhookId {
+    pub fn random() -> Result<Self, RandomError> {
+        Ok(Self(format!("whk_{}", random_hex::<12>()?)))
+    }
+}
+
+impl DeliveryId {
+    pub fn random() -> Result<Self, RandomError> {
+        Ok(Self(format!("msg_{}", random_hex::<12>()?)))
     }
 }
 
@@ -183,7 +223,24 @@ fn is_token(text: &str) -> bool {
 }
 
 fn is_approval(text: &str) -> bool {
-    text.strip_prefix("apr_").is_some_and(|digits| {
+    has_hex_digits(text, "apr_")
+}
+
+fn is_webhook(text: &str) -> bool {
+    has_hex_digits(text, "whk_")
+}
+
+fn is_console_session(text: &str) -> bool {
+    has_hex_digits(text, "ses_")
+}
+
+fn is_delivery(text: &str) -> bool {
+    has_hex_digits(text, "msg_")
+}
+
+/// Whether a text is this beginning and 24 hexadecimal digits.
+fn has_hex_digits(text: &str, beginning: &str) -> bool {
+    text.strip_prefix(beginning).is_some_and(|digits| {
         digits.len() == 24
             && digits
                 .bytes()
@@ -247,6 +304,8 @@ mod tests {
                 &format!("tok_{}", "x".repeat(33)),
                 &format!("apr_{}", &digits[..24]),
                 "apr_zz",
+                &format!("whk_{}", &digits[..24]),
+                &format!("msg_{}", &digits[..24]),
                 "ä",
             ]
             .map(str::to_owned);
@@ -265,6 +324,8 @@ mod tests {
         agree::<RunId>(|text| RunId::parse(text).is_ok());
         agree::<TokenId>(|text| TokenId::parse(text).is_ok());
         agree::<ApprovalId>(|text| ApprovalId::parse(text).is_ok());
+        agree::<WebhookId>(|text| WebhookId::parse(text).is_ok());
+        agree::<DeliveryId>(|text| DeliveryId::parse(text).is_ok());
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Errors as clients see them: a stable code, a message that names the fix, and nothing internal.
 
 use hermes_config::nearest;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::api_types::redact_keys;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProblemCode {
     /// Invalid JSON, member, id, path, pattern, schedule or cursor.
@@ -87,7 +87,7 @@ impl ProblemCode {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProblemDetail {
     pub field: String,
     pub reason: String,

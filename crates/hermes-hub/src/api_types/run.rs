@@ -1,6 +1,6 @@
 //! Runs of a tenant's agent, their events, and what they wait for.
 
-use hermes_protocol::{ApprovalChoice, RunFailure, TokenUsage};
+use hermes_protocol::{ApprovalChoice, RequestedForm, RunFailure, TokenUsage};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -86,6 +86,9 @@ pub struct Run {
     pub output: Option<String>,
     /// The tokens it used.
     pub usage: Option<RunUsage>,
+    /// The model that answered, once one did.
+    #[serde(default)]
+    pub model: Option<String>,
     /// Why there is no answer.
     pub error: Option<RunError>,
     /// Values of the caller, stored with the run.
@@ -102,6 +105,9 @@ pub struct RunUsage {
     pub output_tokens: u64,
     /// All tokens.
     pub total_tokens: u64,
+    /// Input tokens that came from a cache.
+    #[serde(default)]
+    pub cached_tokens: u64,
 }
 
 impl From<TokenUsage> for RunUsage {
@@ -110,6 +116,7 @@ impl From<TokenUsage> for RunUsage {
             input_tokens: usage.input_tokens,
             output_tokens: usage.output_tokens,
             total_tokens: usage.total_tokens,
+            cached_tokens: usage.cached_tokens,
         }
     }
 }
@@ -179,6 +186,13 @@ pub struct Approval {
     pub created_at: Time,
     /// When it times out.
     pub expires_at: Option<Time>,
+    /// What may be chosen: of `once`, `session`, `always` and `deny`.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    pub choices: Vec<ApprovalChoice>,
+    /// The form that an MCP server asks to be filled in, if it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<RequestedForm>,
     /// `once`, `session`, `always` or `deny`.
     #[schemars(with = "Option<String>")]
     pub choice: Option<ApprovalChoice>,

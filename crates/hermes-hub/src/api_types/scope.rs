@@ -23,14 +23,24 @@ vocabulary! {
         RunsApprove = "runs:approve",
         /// Read files of workspaces.
         FilesRead = "files:read",
+        /// Change files of workspaces.
+        FilesWrite = "files:write",
+        /// Read conversations.
+        SessionsRead = "sessions:read",
         /// List variables.
         EnvRead = "env:read",
         /// Set variables.
         EnvWrite = "env:write",
         /// Read skills.
         SkillsRead = "skills:read",
-        /// Turn skills on and off.
+        /// Install, remove, turn on and turn off skills.
         SkillsWrite = "skills:write",
+        /// Read MCP servers and their tools.
+        McpRead = "mcp:read",
+        /// Add, change, remove, test and log in to MCP servers.
+        McpWrite = "mcp:write",
+        /// Call tools of MCP servers.
+        McpCall = "mcp:call",
         /// Read shares.
         SharesRead = "shares:read",
         /// Change shares.
@@ -57,6 +67,10 @@ vocabulary! {
         SyncRun = "sync:run",
         /// Delete copied files that the home no longer has.
         SyncDelete = "sync:delete",
+        /// Read webhooks and what was sent to them.
+        WebhooksRead = "webhooks:read",
+        /// Change webhooks.
+        WebhooksWrite = "webhooks:write",
         /// Read the audit log.
         AuditRead = "audit:read",
         /// Create and revoke tokens, rotate keys.
@@ -88,8 +102,11 @@ impl Role {
                     Scope::AgentWrite,
                     Scope::RunsWrite,
                     Scope::RunsApprove,
+                    Scope::FilesWrite,
                     Scope::EnvWrite,
                     Scope::SkillsWrite,
+                    Scope::McpWrite,
+                    Scope::McpCall,
                     Scope::SharesWrite,
                     Scope::GroupsWrite,
                     Scope::CronWrite,
@@ -107,13 +124,13 @@ impl Scope {
         self.as_str().ends_with(":read")
     }
 
-    fn bit(self) -> u32 {
+    fn bit(self) -> u64 {
         1 << self as u32
     }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Scopes(u32);
+pub struct Scopes(u64);
 
 impl Scopes {
     pub fn contains(self, scope: Scope) -> bool {
@@ -161,7 +178,8 @@ mod tests {
     fn a_viewer_has_every_read_and_nothing_else() {
         let scopes: Vec<_> = Role::Viewer.scopes().iter().collect();
         assert!(scopes.iter().all(|scope| scope.is_read()));
-        assert_eq!(scopes.len(), 11);
+        let reads = Scope::ALL.iter().filter(|scope| scope.is_read());
+        assert_eq!(scopes.len(), reads.count());
     }
 
     #[test]
@@ -180,6 +198,7 @@ mod tests {
                 "config:write",
                 "policy:write",
                 "sync:delete",
+                "webhooks:write",
                 "tokens:admin"
             ]
         );

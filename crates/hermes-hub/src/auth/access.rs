@@ -1,7 +1,15 @@
 //! What every request passes before its operation: its token, its rate, and what is known of its address; and which
 //! refused requests get an audit entry.
 
-use std::{collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    net::IpAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+};
 
 use hermes_config::sync::Mutex;
 use http::HeaderValue;
@@ -37,6 +45,8 @@ pub(crate) struct AccessControl {
     pub(crate) challenge: HeaderValue,
     /// The caller on routes that need no token.
     pub(crate) anonymous: Caller,
+    /// How many nodes answer requests.
+    node_count: AtomicU32,
 }
 
 impl AccessControl {
@@ -68,7 +78,18 @@ impl AccessControl {
             trusted_proxies,
             challenge,
             anonymous: Caller::anonymous(),
+            node_count: AtomicU32::new(1),
         })
+    }
+
+    /// Requests come to all nodes alike, so each allows its part of a rate.
+    pub(crate) fn share_of(&self, rate: Rate) -> Rate {
+        rate.divided_by(self.node_count.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_node_count(&self, count: usize) {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.node_count.store(count.max(1), Ordering::Relaxed);
     }
 }
 

@@ -1,5 +1,6 @@
-//! Authenticates bearer keys. Lookups are cached for a second, so that a change on another node takes effect soon, and
-//! one on this node at once.
+//! Authenticates bearer keys. What was looked up is kept for as long as no token changes, where changes of all nodes are
+//! counted, so that a token that is revoked on one node is refused by the next request on any other. The only node keeps
+//! it for a second, or until it changes a token itself.
 
 use std::{
     collections::HashMap,
@@ -20,7 +21,7 @@ use crate::{
     },
 };
 
-/// Other nodes notice a revocation within this time.
+/// Where nobody counts changes of tokens.
 const CACHE_TTL: Duration = Duration::from_secs(1);
 const MAX_CACHED: usize = 1024;
 /// How often an open stream checks that its token is still valid.
@@ -34,6 +35,8 @@ pub struct Identity {
     pub principal: Arc<Principal>,
     /// Hash of the presented key, to check later whether it is still valid.
     pub key: KeyHash,
+    /// When this process had learned what was changed before.
+    pub caught_up_at: Instant,
 }
 
 /// Why a request is not authenticated.
@@ -85,6 +88,17 @@ struct CachedIdentity {
     /// When the grace period of an old secret ends.
     grace_until: Option<Time>,
     looked_up: Instant,
+    /// How often tokens had been changed before it was looked up.
+    token_changes: Option<u64>,
+}
+
+impl CachedIdentity {
+    fn is_good(&self, token_changes: Option<u64>) -> bool {
+        match token_changes {
+            Some(_) => self.token_changes == token_changes,
+            None => self.looked_up.elapsed() < CACHE_TTL,
+        }
+    }
 }
 
 #[derive(Default)]
@@ -150,6 +164,8 @@ impl Authenticator {
         key: &KeyHash,
         from: IpAddr,
     ) -> Result<Identity, AuthError> {
+        self.state.catch_up().await.map_err(AuthError::State)?;
+        let caught_up_at = Instant::now();
         let known = match self.cached(key) {
             Some(known) => known,
             None => self.look_up(key).await?,
@@ -169,6 +185,7 @@ impl Authenticator {
         Ok(Identity {
             principal: known.principal,
             key: *key,
+            caught_up_at,
         })
     }
 
@@ -277,14 +294,16 @@ impl Authenticator {
     }
 
     fn cached(&self, key: &KeyHash) -> Option<CachedIdentity> {
+        let token_changes = self.state.token_changes();
         let memory = self.lock_cache();
         let known = memory.identities.get(key)?;
-        (known.looked_up.elapsed() < CACHE_TTL).then(|| known.clone())
+        known.is_good(token_changes).then(|| known.clone())
     }
 
     async fn look_up(&self, key: &KeyHash) -> Result<CachedIdentity, AuthError> {
         let forgotten = self.lock_cache().invalidations;
         let looked_up = Instant::now();
+        let token_changes = self.state.token_changes();
         let record = self
             .state
             .token_of_key(key)
@@ -300,13 +319,17 @@ impl Authenticator {
             principal: Arc::new(Principal::from(&record.token)),
             grace_until: until,
             looked_up,
+            token_changes,
         };
         let mut memory = self.lock_cache();
         if memory.invalidations == forgotten {
             if memory.identities.len() >= MAX_CACHED {
                 memory
                     .identities
-                    .retain(|_, known| known.looked_up.elapsed() < CACHE_TTL);
+                    .retain(|_, known| known.is_good(token_changes));
+            }
+            if memory.identities.len() >= MAX_CACHED && token_changes.is_some() {
+                memory.identities.clear();
             }
             memory.identities.insert(*key, known.clone());
         }

@@ -3,6 +3,7 @@
 use std::{
     net::{IpAddr, Ipv4Addr},
     sync::Arc,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -120,7 +121,12 @@ pub(crate) struct Caller {
     /// Hash of the presented token.
     pub(crate) key: Option<KeyHash>,
     pub(crate) address: IpAddr,
+    /// When this process had learned what was changed before the request.
+    pub(crate) caught_up_at: Option<Instant>,
 }
+
+/// What lasts longer than that looks again.
+const CURRENT_FOR: Duration = Duration::from_secs(1);
 
 /// What a tenant's own agent may do: use the shares of its groups.
 pub(crate) const AGENT_SCOPES: [Scope; 2] = [Scope::SharesRead, Scope::SharesWrite];
@@ -150,11 +156,18 @@ impl Caller {
         })
     }
 
+    /// Whether this process knows what was changed before the request.
+    pub(crate) fn is_caught_up(&self) -> bool {
+        self.caught_up_at
+            .is_some_and(|time| time.elapsed() < CURRENT_FOR)
+    }
+
     fn local(principal: Principal) -> Self {
         Self {
             principal: Arc::new(principal),
             key: None,
             address: Ipv4Addr::LOCALHOST.into(),
+            caught_up_at: None,
         }
     }
 }

@@ -44,6 +44,15 @@ impl Rate {
             burst: f64::from(count.max(1)),
         }
     }
+
+    /// The part of one of several that are asked alike.
+    pub(crate) fn divided_by(self, count: u32) -> Self {
+        let count = f64::from(count.max(1));
+        Self {
+            per_second: self.per_second / count,
+            burst: (self.burst / count).max(1.0),
+        }
+    }
 }
 
 /// The state of a limit, for response headers.

@@ -143,10 +143,14 @@ pub async fn create_first_token(state: &dyn State, file: &Path) -> Result<bool, 
         grace_until: None,
     };
     let entry = NewAuditEntry::by_hub("create_token").with_target(id.as_str());
-    state
-        .create_token(request.into_token(id, secret), entry)
+    let is_made = state
+        .create_first_token(request.into_token(id, secret), entry)
         .await?;
-    Ok(true)
+    if !is_made {
+        // Another node was first, and this one is good for nothing.
+        std::fs::remove_file(file)?;
+    }
+    Ok(is_made)
 }
 
 #[cfg(test)]

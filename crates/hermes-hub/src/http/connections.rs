@@ -1,6 +1,16 @@
 //! Connections of clients. A complete request has no time limit; clients that never finish sending one are closed, and
 //! no peer can use up all connections.
 
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("the Hub's listener failed: {0}")]
+    Socket(#[from] std::io::Error),
+    #[error("`{path}` cannot be used for TLS: {reason}")]
+    Certificate { path: String, reason: String },
+    #[error("another process works under the id of this node; give each node its own `node.id`")]
+    NodeReplaced,
+}
+
 pub(crate) mod open_connections;
 pub(crate) mod tls;
 pub(crate) mod tracked_io;
@@ -189,7 +199,7 @@ mod tests {
 
     const QUICK: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
     const LIMITS: ConnectionLimits = ConnectionLimits {
-        header_timeout: Duration::from_millis(500),
+        header_timeout: Duration::from_secs(1),
         idle_timeout: Duration::from_mins(1),
         total: 100,
         per_peer: 100,

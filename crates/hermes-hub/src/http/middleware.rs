@@ -1,6 +1,7 @@
 //! Middleware of every request, `/mcp` included: host and origin, rate limits, tokens; and common response headers.
 
 pub(crate) mod host;
+pub(crate) mod trace;
 
 use std::{borrow::Cow, net::IpAddr, sync::Arc, time::Duration};
 
@@ -12,6 +13,7 @@ use axum::{
 use hermes_config::random::random_digits;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use percent_encoding::percent_decode_str;
+use tracing::Instrument as _;
 
 use crate::{
     Hub, Problem, ProblemCode,
@@ -37,14 +39,16 @@ const TOKEN_PARAMETERS: [&str; 6] = [
 const MAX_DECODINGS: usize = 4;
 const MAX_LOGGED_PATH: usize = 200;
 const MAX_HEADER_BYTES: usize = 32 * 1024;
-const PUBLIC_ROUTES: [&str; 7] = [
-    "/",
+const PUBLIC_ROUTES: [&str; 8] = [
+    "/docs",
     "/reference",
     "/reference.css",
     "/v1/healthz",
     "/v1/readyz",
     "/v1/openapi.json",
     "/.well-known/oauth-protected-resource/mcp",
+    // The person's browser has no token; what it brings is sealed.
+    "/oauth/callback",
 ];
 
 /// The id of a request in logs and errors.
@@ -67,7 +71,7 @@ impl RequestId {
     }
 
     /// The id sent by the caller, if it is printable.
-    fn from_headers(headers: &HeaderMap) -> Option<Self> {
+    pub(crate) fn from_headers(headers: &HeaderMap) -> Option<Self> {
         let id = headers.get(REQUEST_ID)?.to_str().ok()?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.:/".contains(&byte);
         ((1..=128).contains(&id.len()) && id.bytes().all(is_plain)).then(|| Self(id.into()))
@@ -104,10 +108,19 @@ pub(crate) async fn authenticate(
 ) -> Response {
     let id = RequestId::from_headers(request.headers()).unwrap_or_else(RequestId::random);
     request.extensions_mut().insert(id.clone());
+    let span = trace::request_span(&mut request, &id);
+    let response = answer_request(&hub, request, next, &id)
+        .instrument(span.clone())
+        .await;
+    trace::record_status(&span, response.status());
+    response
+}
+
+async fn answer_request(hub: &Hub, mut request: Request, next: Next, id: &RequestId) -> Response {
     let is_mcp = request.uri().path() == "/mcp";
-    let (mut response, left) = match check_request(&hub, &mut request, &id, is_mcp).await {
+    let (mut response, left) = match check_request(hub, &mut request, id, is_mcp).await {
         Ok(left) => (next.run(request).await, left),
-        Err(refused) => (problem_response(&refused.problem, &id), refused.rate_limit),
+        Err(refused) => (problem_response(&refused.problem, id), refused.rate_limit),
     };
     let status = response.status();
     let headers = response.headers_mut();
@@ -158,19 +171,9 @@ async fn check_request(
     is_mcp: bool,
 ) -> Result<Option<RateLimitStatus>, RejectedRequest> {
     let settings = hub.settings();
-    check_header_size(request)?;
-    let address = host::client_address(request, &hub.access().trusted_proxies);
     let via = if is_mcp { Via::Mcp } else { Via::Rest };
+    let address = admit_request(hub, request, id, via)?;
     let sender = RefusedSender::Address(address);
-    if let Err(problem) = host::check_host_and_origin(&settings, request.uri(), request.headers()) {
-        let entry = NewAuditEntry::new("unknown", via, "host_refused");
-        let entry = entry.denied(problem.code.status());
-        hub.record_refusal(sender, entry, request.uri().path(), id);
-        return Err(problem.into());
-    }
-    if let Some(query) = request.uri().query() {
-        reject_token_in_query(query)?;
-    }
     let path = request.uri().path();
     if PUBLIC_ROUTES.contains(&path) {
         return Ok(None);
@@ -207,7 +210,7 @@ async fn check_request(
     let left = hub
         .access()
         .request_limiter
-        .check(caller.principal.token.clone(), rate)
+        .check(caller.principal.token.clone(), hub.access().share_of(rate))
         .map_err(|empty| {
             let token = caller.principal.token.as_str();
             let entry = NewAuditEntry::new(token, via, "rate_refused").denied(429);
@@ -217,13 +220,41 @@ async fn check_request(
                 rate_limit: Some(empty.status),
             }
         })?;
-    let Identity { principal, key } = caller;
+    let Identity {
+        principal,
+        key,
+        caught_up_at,
+    } = caller;
     request.extensions_mut().insert(Caller {
         principal,
         key: Some(key),
         address,
+        caught_up_at: Some(caught_up_at),
     });
     Ok(Some(left))
+}
+
+/// Checks what every request has to fulfil, whoever sends it. Returns the sender's address.
+pub(crate) fn admit_request(
+    hub: &Hub,
+    request: &Request,
+    id: &RequestId,
+    via: Via,
+) -> Result<IpAddr, Problem> {
+    check_header_size(request)?;
+    let address = host::client_address(request, &hub.access().trusted_proxies);
+    let settings = hub.settings();
+    if let Err(problem) = host::check_host_and_origin(&settings, request.uri(), request.headers()) {
+        let entry = NewAuditEntry::new("unknown", via, "host_refused");
+        let entry = entry.denied(problem.code.status());
+        let sender = RefusedSender::Address(address);
+        hub.record_refusal(sender, entry, request.uri().path(), id);
+        return Err(problem);
+    }
+    if let Some(query) = request.uri().query() {
+        reject_token_in_query(query)?;
+    }
+    Ok(address)
 }
 
 /// Refuses oversized headers. Even larger ones are refused by hyper.
@@ -246,6 +277,7 @@ fn check_header_size(request: &Request) -> Result<(), Problem> {
 fn count_wrong_token(hub: &Hub, address: IpAddr, token: &str) -> Result<(), Problem> {
     hub.metrics().record_auth_failure();
     let rate = Rate::per_minute(hub.settings().limits.auth_failures_per_minute);
+    let rate = hub.access().share_of(rate);
     let by_address = hub
         .access()
         .wrong_token_limiter
@@ -341,6 +373,28 @@ fn decode_fully(text: &str) -> Cow<'_, str> {
 }
 
 impl Hub {
+    /// Authenticates a token that was not sent in a header, and counts wrong ones.
+    pub(crate) async fn authenticate_sender(
+        &self,
+        token: Option<&str>,
+        address: IpAddr,
+    ) -> Result<Identity, Problem> {
+        match self.authenticator().authenticate(token, address).await {
+            Ok(identity) => Ok(identity),
+            Err(refusal) => {
+                if matches!(refusal, AuthError::UnknownKey | AuthError::Expired) {
+                    self.count_wrong_token(address, token.unwrap_or_default())?;
+                }
+                Err(refusal.into())
+            }
+        }
+    }
+
+    /// Counts a wrong token; an error if there were too many.
+    pub(crate) fn count_wrong_token(&self, address: IpAddr, token: &str) -> Result<(), Problem> {
+        count_wrong_token(self, address, token)
+    }
+
     /// Logs a refused request, or counts it.
     pub(crate) fn record_refusal(
         &self,

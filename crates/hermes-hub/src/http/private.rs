@@ -1,7 +1,11 @@
 //! The private routes, `/internal/v1`, for tenants' own agents: with a runtime key, and over a Unix socket only.
 //!
 //! They are the shares of the tenant's groups, from the same rows of the operation table, so both sides share the same
-//! checks; and the bots that its agent is connected to. The key determines the tenant; no route names one.
+//! checks; the bots that its agent is connected to; and the runs that begin in chats. The key determines the tenant; no
+//! route names one.
+
+mod chat_runs;
+mod traces;
 
 use std::collections::BTreeMap;
 
@@ -10,7 +14,7 @@ use axum::{
     extract::{Path, Request, State},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
-    routing::post,
+    routing::{get, post},
 };
 use hermes_config::bot_lock::BotId;
 use http::{StatusCode, header};
@@ -33,6 +37,10 @@ use crate::{
 const SHARES_ROUTE: &str = "/v1/tenants/{tenant_id}/shares";
 /// A bot of a messaging platform, by its [`BotId`].
 const BOTS_ROUTE: &str = "/internal/v1/bots/{bot}";
+const CHECKPOINTS_ROUTE: &str = "/internal/v1/home/checkpoints";
+const CHAT_RUNS_ROUTE: &str = "/internal/v1/chat-runs";
+const TRACES_ROUTE: &str = "/internal/v1/traces";
+const CHAT_RUN_ROUTE: &str = "/internal/v1/chat-runs/{run}";
 
 impl Hub {
     /// Serves the private routes until `stop` is cancelled, then waits for requests in progress.
@@ -62,6 +70,13 @@ impl Hub {
         }
         router
             .route(BOTS_ROUTE, post(claim_bot).delete(release_bot))
+            .route(CHECKPOINTS_ROUTE, post(save_home))
+            .route(CHAT_RUNS_ROUTE, get(chat_runs::list_open_runs))
+            .route(
+                CHAT_RUN_ROUTE,
+                post(chat_runs::begin_run).put(chat_runs::end_run),
+            )
+            .route(TRACES_ROUTE, post(traces::relay_spans))
             .with_state(self.clone())
             .fallback(rest::route_not_found)
             .layer(middleware::from_fn_with_state(self.clone(), authenticate))
@@ -79,7 +94,8 @@ async fn authenticate(State(hub): State<Hub>, mut request: Request, next: Next) 
 }
 
 async fn check_request(hub: &Hub, request: &mut Request, id: &RequestId) -> Result<(), Problem> {
-    if hub.is_draining() {
+    // What agents did until they were stopped is told to the end.
+    if hub.is_draining() && request.uri().path() != TRACES_ROUTE {
         let message = "the Hub is shutting down; try again in a moment";
         return Err(Problem::new(ProblemCode::Unavailable, message).with_retry_after(5000));
     }
@@ -142,6 +158,21 @@ async fn release_bot(
             hub.agents().bots().release(&bot, &tenant);
             StatusCode::NO_CONTENT.into_response()
         }
+        Err(problem) => problem_response(&problem, &id),
+    }
+}
+
+/// Stores the caller's home, so that another node can go on with it. Where homes stay, there is nothing to do.
+async fn save_home(
+    State(hub): State<Hub>,
+    Extension(tenant): Extension<TenantId>,
+    Extension(id): Extension<RequestId>,
+) -> Response {
+    if !hub.leases().is_shared() {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    match hub.leases().save_home(&tenant).await {
+        Ok(()) => StatusCode::CREATED.into_response(),
         Err(problem) => problem_response(&problem, &id),
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     Problem, TenantId,
     api_types::{AccessStatus, AgentPhase, TenantStatus},
     storage::state::StateError,
-    tenants::agents::WakePolicy,
+    tenants::{agents::WakePolicy, leases::LeaseAnswer},
 };
 
 const PAGE_SIZE: u32 = 1000;
@@ -20,6 +20,12 @@ const PAGE_SIZE: u32 = 1000;
 const MAX_CONCURRENT_STARTS: usize = 4;
 
 impl Hub {
+    /// Whether the policy allows messaging.
+    pub(crate) fn allows_messaging(&self) -> bool {
+        let documents = self.effective_documents();
+        documents.policy().features.has(Feature::Messaging)
+    }
+
     /// Starts all always-on agents in the background.
     pub(crate) fn spawn_always_on_agents(&self) {
         let hub = self.clone();
@@ -41,10 +47,18 @@ impl Hub {
         }
     }
 
+    /// Also records whether it is, or would be if the policy allowed messaging: as long as it does, some node works for
+    /// the tenant.
     pub(super) async fn start_if_always_on(&self, tenant: &TenantId) {
         let started = async {
+            if self.leases().hold(tenant).await? != LeaseAnswer::Mine {
+                return Ok(());
+            }
             let spec = self.agents().tenant_lookup().agent_spec(tenant).await?;
-            if spec.wake_policy == WakePolicy::Always && spec.access == AccessStatus::Active {
+            let is_active = spec.access == AccessStatus::Active;
+            let has_platform = is_active && spec.has_platform;
+            self.state().set_always_on(tenant, has_platform).await?;
+            if is_active && spec.wake_policy == WakePolicy::Always {
                 self.agents().wake(tenant).await?;
             }
             Ok::<_, Problem>(())
@@ -54,13 +68,39 @@ impl Hub {
         }
     }
 
+    /// An agent that runs may have got its first platform, or lost its last one: another node has to know when this one
+    /// is gone.
+    pub(super) async fn record_always_on(&self, tenant: &TenantId) {
+        if !self.leases().is_shared() || !self.leases().is_mine(tenant) {
+            return;
+        }
+        let recorded = async {
+            let spec = self.agents().tenant_lookup().agent_spec(tenant).await?;
+            let has_platform = spec.access == AccessStatus::Active && spec.has_platform;
+            self.state().set_always_on(tenant, has_platform).await?;
+            Ok::<_, Problem>(())
+        };
+        if let Err(problem) = recorded.await {
+            tracing::warn!(%tenant, %problem, "failed to record whether an agent is always on");
+        }
+    }
+
+    /// Where several nodes work, agents are started with the leases of their tenants. Some are held already.
+    async fn start_held_agents(&self) {
+        self.leases().look_for_work();
+        stream::iter(self.leases().held())
+            .for_each_concurrent(MAX_CONCURRENT_STARTS, |tenant| async move {
+                self.start_always_on_unless_stopped(&tenant).await;
+            })
+            .await;
+    }
+
     async fn start_always_on_agents(&self) -> Result<(), StateError> {
-        if !self
-            .effective_documents()
-            .policy()
-            .features
-            .has(Feature::Messaging)
-        {
+        if !self.allows_messaging() {
+            return Ok(());
+        }
+        if self.leases().is_shared() {
+            self.start_held_agents().await;
             return Ok(());
         }
         let with_variables: HashSet<TenantId> =

@@ -23,6 +23,9 @@ pub(super) async fn clear_interrupted_changes(hub: Hub, interrupted: Vec<Unfinis
         let cleared = match &change {
             Some(FileChange::Share { group, path }) => hub.clear_share(group, path).await,
             Some(FileChange::Home { tenant }) => hub.clear_home(tenant).await,
+            Some(FileChange::HomeFiles { tenant, directory }) => {
+                hub.clear_home_files(tenant, directory).await
+            }
             Some(FileChange::Copy) | None => Ok(()),
         };
         let cleared = match cleared {
@@ -49,7 +52,25 @@ impl Hub {
             return Ok(());
         }
         let share = self.open_share(group).await?;
-        share.remove_temp_files(&parent).await
+        share.clear_interrupted(&parent).await
+    }
+
+    async fn clear_home_files(&self, tenant: &TenantId, directory: &str) -> Result<(), Problem> {
+        let Some(record) = self.tenant(tenant).await? else {
+            return Ok(());
+        };
+        let directory = directory.to_owned();
+        // What another change is writing now is not a leftover.
+        let change = self.begin_home_change(&record).await?;
+        run_blocking(
+            move || match HomeDirectory::open(change.home(), &directory) {
+                Ok(found) => found
+                    .remove_stale()
+                    .map_err(|error| Problem::internal(&error)),
+                Err(_) => Ok(()),
+            },
+        )
+        .await
     }
 
     async fn clear_home(&self, tenant: &TenantId) -> Result<(), Problem> {

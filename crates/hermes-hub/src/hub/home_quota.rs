@@ -12,10 +12,11 @@ use crate::{
     api_types::{Condition, ConditionStatus, Time},
     storage::{
         files,
-        state::{StorageUsage, TenantObservation, TenantRecord, UsageOwner},
+        state::{NEAR_QUOTA, StorageUsage, TenantObservation, TenantRecord, UsageOwner},
     },
     tenants::{
         agents::QuotaState,
+        documents::EffectiveDocuments,
         runs::TenantStop,
         settings::{effective_storage, quota_state},
     },
@@ -93,6 +94,10 @@ impl Hub {
 
     /// Measures a tenant's home and stores its usage.
     async fn measure_home(&self, record: &TenantRecord) -> Result<TenantRecord, Problem> {
+        if !self.leases().is_mine(&record.id) {
+            // The node that works for the tenant has its home, and measures it.
+            return Ok(record.clone());
+        }
         let home = self.home(record).path().to_owned();
         let measured = tokio::task::spawn_blocking(move || files::measure_directory(&home)).await;
         let used = match measured {
@@ -125,6 +130,11 @@ impl Hub {
             .find(|condition| condition.kind == QUOTA_CONDITION);
         let room = quota_state(record, &self.effective_documents());
         let (status, reason, message) = match room {
+            QuotaState::Within if is_near_quota(record, &self.effective_documents()) => (
+                ConditionStatus::True,
+                NEAR_QUOTA,
+                "nearly all disk space is used: raise the quota or remove files".to_owned(),
+            ),
             QuotaState::Within => (ConditionStatus::True, "within_quota", String::new()),
             QuotaState::Exceeded => (
                 ConditionStatus::False,
@@ -132,9 +142,9 @@ impl Hub {
                 "no run begins until files are removed or the quota is raised".to_owned(),
             ),
         };
-        // A tenant that was never over its quota has no such condition.
-        let was = known.map_or(ConditionStatus::True, |condition| condition.status);
-        if was == status {
+        // A tenant that was never near its quota has no such condition.
+        let was = known.map_or("within_quota", |condition| condition.reason.as_str());
+        if was == reason {
             return Ok(());
         }
         let condition = Condition {
@@ -151,4 +161,12 @@ impl Hub {
         self.state().observe_tenant(&record.id, observation).await?;
         Ok(())
     }
+}
+
+/// Whether more than nine tenths of the disk space or of the files are used.
+fn is_near_quota(record: &TenantRecord, effective_documents: &EffectiveDocuments) -> bool {
+    let storage = effective_storage(record, effective_documents);
+    let is_near = |used: u64, most: u64| used.saturating_mul(10) > most.saturating_mul(9);
+    is_near(record.used.bytes, storage.quota_bytes)
+        || is_near(record.used.files, storage.files_quota)
 }

@@ -10,7 +10,6 @@ use std::{
     time::Duration,
 };
 
-use hermes_store::StoreError;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{Hub, HubParts, StartError};
@@ -21,7 +20,7 @@ use crate::{
     storage::{
         data_dir::{DataDir, DataDirError, DataDirLock},
         encryption::{EncryptionError, SecretKey},
-        state::{SqliteState, State, StateError},
+        state::{OpenedState, State, StateError, StateOpenError},
     },
     tenants::{runs::PreviousEnd, runtime::Runtime},
 };
@@ -37,6 +36,8 @@ pub(super) struct Lifecycle {
     /// Changes in progress, and other work that must finish before the Hub stops.
     pub(super) tasks: TaskTracker,
     pub(super) shutdown: CancellationToken,
+    /// Another process has this node's id.
+    pub(super) replaced: CancellationToken,
     is_draining: AtomicBool,
     started_at: Time,
 }
@@ -46,6 +47,7 @@ impl Lifecycle {
         Self {
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),
+            replaced: CancellationToken::new(),
             is_draining: AtomicBool::new(false),
             started_at: Time::now(),
         }
@@ -132,6 +134,12 @@ pub(super) async fn record_start(state: &dyn State, node: &str) -> Result<Previo
     Ok(PreviousEnd::Stopped)
 }
 
+/// Whether a Hub on this node has begun and was not stopped.
+pub(super) async fn is_running(state: &dyn State, node: &str) -> Result<bool, StateError> {
+    let before = state.meta(&lifecycle_key(node)).await?;
+    Ok(before.as_deref() == Some(RUNNING))
+}
+
 /// Writes down that this one is being stopped.
 pub(super) async fn record_stop(state: &dyn State, node: &str) {
     if let Err(error) = state.set_meta(&lifecycle_key(node), STOPPED).await {
@@ -152,11 +160,8 @@ pub struct OpenedHub {
 pub enum HubOpenError {
     #[error(transparent)]
     DataDir(#[from] DataDirError),
-    /// The database cannot be opened.
-    #[error("the Hub's database cannot be opened: {0}")]
-    Database(#[from] StoreError),
-    #[error("`database.url`: `{0}` is not a supported database; write `sqlite:` and a path")]
-    DatabaseKind(String),
+    #[error(transparent)]
+    Database(#[from] StateOpenError),
     #[error(transparent)]
     Key(#[from] EncryptionError),
     #[error(transparent)]
@@ -178,12 +183,7 @@ impl Hub {
             Some(id) => id.clone(),
             None => directory.node_id()?,
         };
-        let database = settings.database_url.strip_prefix("sqlite:");
-        let database = database.ok_or_else(|| {
-            let scheme = settings.database_url.split(':').next().unwrap_or_default();
-            HubOpenError::DatabaseKind(format!("{scheme}:"))
-        })?;
-        let state: Arc<dyn State> = Arc::new(SqliteState::open(database.as_ref(), &node).await?);
+        let state = OpenedState::open(&settings.database, &node).await?.shared();
         let key = SecretKey::load(&settings.secret_key_file, &*state).await?;
         let token_file = settings.admin_token_file.clone();
         let is_first = create_first_token(&*state, &token_file).await?;

@@ -6,8 +6,8 @@ use super::Hub;
 use crate::{
     GroupId, Problem, TenantId,
     api_types::AccessStatus,
-    storage::state::{Propagation, TenantChange},
-    tenants::runs::TenantStop,
+    storage::state::{Notice, Propagation, TenantChange},
+    tenants::{leases::LeaseAnswer, runs::TenantStop},
 };
 
 /// What a change of a tenant affects.
@@ -48,6 +48,7 @@ impl Hub {
     }
 
     pub(crate) fn tenant_changed(&self, tenant: &TenantId, consequences: ChangeEffects) {
+        self.notify_nodes(Notice::Tenant(tenant.clone()));
         if !consequences.agent && !consequences.jobs {
             return;
         }
@@ -56,6 +57,7 @@ impl Hub {
             // Its agent may have started since.
             if consequences.agent && hub.agents().is_awake(&id) {
                 hub.push_settings(&id).await;
+                hub.record_always_on(&id).await;
             } else if consequences.always_on {
                 hub.start_always_on_unless_stopped(&id).await;
             }
@@ -71,10 +73,21 @@ impl Hub {
 
     /// Settings or variables of a tenant have changed.
     pub(crate) fn settings_changed(&self, tenant: &TenantId) {
+        self.notify_nodes(Notice::Tenant(tenant.clone()));
+        self.follow_settings(tenant);
+    }
+
+    /// The same, wherever they were changed.
+    pub(super) fn follow_settings(&self, tenant: &TenantId) {
         let (hub, id) = (self.clone(), tenant.clone());
         self.tasks().spawn(async move {
+            // Where another node works for the tenant, it follows.
+            if hub.leases().hold(&id).await != Ok(LeaseAnswer::Mine) {
+                return;
+            }
             if hub.agents().is_awake(&id) {
                 hub.push_settings(&id).await;
+                hub.record_always_on(&id).await;
             } else {
                 if let Err(problem) = hub.mark_observed_if_asleep(&id).await {
                     tracing::warn!(tenant = %id, %problem, "failed to store the observed generation");
@@ -104,6 +117,7 @@ impl Hub {
 
     /// A tenant was blocked or unblocked.
     pub(crate) async fn access_changed(&self, tenant: &TenantId, status: AccessStatus) {
+        self.notify_nodes(Notice::Tenant(tenant.clone()));
         if status == AccessStatus::Blocked {
             if let Err(problem) = self.runs().stop_all(tenant, TenantStop::Blocked).await {
                 tracing::warn!(%tenant, %problem, "failed to stop the runs of a blocked tenant");

@@ -4,15 +4,19 @@ use std::{collections::HashSet, io, path::Path};
 
 use tokio::sync::watch;
 
-use super::Hub;
+use super::{Hub, flavor_skills::install_flavor_skills};
 use crate::{
     Problem, ProblemCode,
     api_types::{Condition, ConditionStatus, TenantStatus, Time},
     storage::{
         audit::NewAuditEntry,
         files::run_blocking,
-        state::{Page, StateError, TenantFilter, TenantObservation, TenantQuery, TenantRecord},
+        state::{
+            Page, StateError, TenantFilter, TenantHome, TenantObservation, TenantQuery,
+            TenantRecord,
+        },
     },
+    tenants::leases::LeaseAnswer,
 };
 
 const PAGE_SIZE: u32 = 1000;
@@ -50,6 +54,14 @@ impl Drop for ProvisioningGuard {
     }
 }
 
+/// Waits until a tenant's home is made, or has failed to be.
+pub(crate) async fn wait_for_home(hub: &Hub, record: &TenantRecord) {
+    let ProvisioningHomes(under_way) = hub.provisioning();
+    let is_made = |under_way: &HashSet<String>| !under_way.contains(&record.uid);
+    // The Hub owns the sender, so this ends.
+    let _ = under_way.subscribe().wait_for(is_made).await;
+}
+
 /// Creates the home in the background, then marks the tenant as ready.
 pub(crate) fn provision(hub: &Hub, record: &TenantRecord, starts: bool) {
     let under_way = ProvisioningGuard::start(hub, &record.uid);
@@ -70,15 +82,29 @@ async fn provision_home(hub: &Hub, record: &TenantRecord, starts: bool) -> Resul
     if !is_wanted {
         return Ok(());
     }
+    match hub.leases().hold(&record.id).await {
+        Ok(LeaseAnswer::Mine) => {}
+        // That node makes the home.
+        Ok(LeaseAnswer::Elsewhere(_)) => return Ok(()),
+        Err(problem) => return Err(StateError::Unavailable(problem.message)),
+    }
     let home = hub.home(record);
     let made =
         run_blocking(move || create_home(home.path()).map_err(|error| Problem::internal(&error)))
             .await;
+    let skills = match &made {
+        Ok(()) => install_flavor_skills(hub, record).await?,
+        Err(_) => None,
+    };
+    let made = match made {
+        Ok(()) => hub.leases().save_home(&record.id).await,
+        failed => failed,
+    };
     let observation = match made {
         Ok(()) => TenantObservation {
             status: Some(TenantStatus::Ready),
             observed_generation: Some(record.generation),
-            conditions: Vec::new(),
+            conditions: skills.into_iter().collect(),
         },
         Err(_) => TenantObservation {
             status: Some(TenantStatus::Failed),
@@ -114,6 +140,15 @@ fn create_home(home: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Resumes a tenant of this node that another one did not finish.
+pub(super) fn provision_if_unfinished(hub: &Hub, record: &TenantRecord) {
+    let ProvisioningHomes(under_way) = hub.provisioning();
+    let is_under_way = under_way.borrow().contains(&record.uid);
+    if record.status == TenantStatus::Provisioning && !is_under_way {
+        provision(hub, record, false);
+    }
+}
+
 /// Resumes tenants that an earlier process did not finish.
 pub(crate) async fn provision_unfinished(hub: &Hub) -> Result<(), StateError> {
     let query = TenantQuery {
@@ -140,10 +175,7 @@ pub(crate) async fn purge(
     record: &TenantRecord,
     entry: &NewAuditEntry,
 ) -> Result<(), Problem> {
-    let ProvisioningHomes(under_way) = hub.provisioning();
-    let is_made = |under_way: &HashSet<String>| !under_way.contains(&record.uid);
-    // The Hub owns the sender, so this ends.
-    let _ = under_way.subscribe().wait_for(is_made).await;
+    wait_for_home(hub, record).await;
     if record.linked_home.is_none() {
         remove_files(hub, record).await?;
     }
@@ -198,6 +230,21 @@ pub(crate) async fn purge_overdue(hub: &Hub, before: Time) -> Result<(), StateEr
 impl Hub {
     /// Marks tenants whose home is missing, and those whose home is back.
     pub(super) async fn check_homes(&self) -> Result<(), StateError> {
+        // The node that works for a tenant has its home.
+        if self.leases().is_shared() {
+            let mut held = Vec::new();
+            for tenant in self.leases().held() {
+                if let Some(record) = self.state().tenant(&tenant).await? {
+                    held.push(TenantHome {
+                        id: record.id,
+                        linked_home: record.linked_home,
+                        status: record.status,
+                        access: record.access.status,
+                    });
+                }
+            }
+            return self.check_homes_of(held).await;
+        }
         let mut last = None;
         loop {
             let tenants = self.state().tenant_homes(last.as_ref(), PAGE_SIZE).await?;
@@ -205,32 +252,38 @@ impl Hub {
             if last.is_none() {
                 return Ok(());
             }
-            let homes: Vec<_> = tenants
-                .into_iter()
-                .map(|tenant| (self.agents().tenant_lookup().home(&tenant), tenant))
-                .collect();
-            let changed_statuses = tokio::task::spawn_blocking(move || {
-                let changed = homes.into_iter().filter_map(|(home, tenant)| {
-                    let is_there = home.is_dir();
-                    let should_be = match (tenant.status, is_there) {
-                        (TenantStatus::Ready, false) => TenantStatus::Failed,
-                        (TenantStatus::Failed, true) => TenantStatus::Ready,
-                        _ => return None,
-                    };
-                    Some((tenant.id, should_be))
-                });
-                changed.collect::<Vec<_>>()
-            });
-            for (tenant, status) in changed_statuses.await.map_err(StateError::broken)? {
-                tracing::warn!(%tenant, %status, "tenant status changed after its home was checked");
-                let observation = TenantObservation {
-                    status: Some(status),
-                    conditions: vec![home_condition(status)],
-                    ..TenantObservation::default()
-                };
-                self.state().observe_tenant(&tenant, observation).await?;
-            }
+            self.check_homes_of(tenants).await?;
         }
+    }
+
+    async fn check_homes_of(&self, tenants: Vec<TenantHome>) -> Result<(), StateError> {
+        let homes: Vec<_> = tenants
+            .into_iter()
+            .filter(|tenant| self.leases().is_mine(&tenant.id))
+            .map(|tenant| (self.agents().tenant_lookup().home(&tenant), tenant))
+            .collect();
+        let changed_statuses = tokio::task::spawn_blocking(move || {
+            let changed = homes.into_iter().filter_map(|(home, tenant)| {
+                let is_there = home.is_dir();
+                let should_be = match (tenant.status, is_there) {
+                    (TenantStatus::Ready, false) => TenantStatus::Failed,
+                    (TenantStatus::Failed, true) => TenantStatus::Ready,
+                    _ => return None,
+                };
+                Some((tenant.id, should_be))
+            });
+            changed.collect::<Vec<_>>()
+        });
+        for (tenant, status) in changed_statuses.await.map_err(StateError::broken)? {
+            tracing::warn!(%tenant, %status, "tenant status changed after its home was checked");
+            let observation = TenantObservation {
+                status: Some(status),
+                conditions: vec![home_condition(status)],
+                ..TenantObservation::default()
+            };
+            self.state().observe_tenant(&tenant, observation).await?;
+        }
+        Ok(())
     }
 }
 

@@ -1,19 +1,29 @@
 //! The files of groups that are open, and what may be done with files at once.
 
-use std::{collections::HashMap, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use hermes_config::sync::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::Hub;
+use super::{Hub, StartError};
 use crate::{
     GroupId, Problem, ProblemCode, TokenId,
     api_types::Time,
     storage::{
         data_dir::ensure_private_dir,
-        files::{DirectoryFiles, FileLimits, QuotaLimits, run_blocking},
+        files::{
+            BlobStore, DirectoryFiles, FileLimits, Files, ObjectFiles, QuotaLimits, forget_origins,
+            run_blocking,
+        },
+        objects::Objects,
+        state::{ShareIndexStore, State},
     },
+    tenants::turns::TenantTurns,
 };
 
 const MAX_ARCHIVES: usize = 8;
@@ -25,23 +35,63 @@ pub(crate) struct FileAccess {
     pub(crate) searches: ActiveSearches,
     /// Limits concurrent archives: each occupies a thread until its receiver has read it.
     pub(crate) archives: Arc<Semaphore>,
+    /// Changes of homes.
+    pub(crate) homes: TenantTurns,
+    /// Where shares are, unless they are directories.
+    pub(crate) objects: Option<ObjectShares>,
 }
 
-impl Default for FileAccess {
-    fn default() -> Self {
+/// Shares in object storage.
+pub(crate) struct ObjectShares {
+    pub(crate) objects: Objects,
+    pub(crate) index: Arc<dyn ShareIndexStore>,
+    pub(crate) blobs: Arc<BlobStore>,
+}
+
+impl ObjectShares {
+    /// Opens object storage, if the database is one that nodes share.
+    pub(super) async fn open(
+        state: &dyn State,
+        objects: Option<&Objects>,
+        data_dir: &Path,
+    ) -> Result<Option<Self>, StartError> {
+        let (Some(index), Some(objects)) = (state.share_index(), objects) else {
+            return Ok(None);
+        };
+        let cache = data_dir.join("cache").join("blobs");
+        let (of_blobs, indexed) = (objects.clone(), Arc::clone(&index));
+        let opened =
+            tokio::task::spawn_blocking(move || BlobStore::open(of_blobs, indexed, &cache));
+        let opened = opened.await.map_err(std::io::Error::other).flatten();
+        let blobs = opened.map_err(|error| StartError::Setting {
+            key: "data_dir",
+            reason: format!("the cache of object storage cannot be opened: {error}"),
+        })?;
+        Ok(Some(Self {
+            objects: objects.clone(),
+            index,
+            blobs: Arc::new(blobs),
+        }))
+    }
+}
+
+impl FileAccess {
+    pub(super) fn new(objects: Option<ObjectShares>) -> Self {
         Self {
+            objects,
             shares: OpenShares::default(),
             searches: ActiveSearches::default(),
             archives: Arc::new(Semaphore::new(MAX_ARCHIVES)),
+            homes: TenantTurns::default(),
         }
     }
 }
 
 #[derive(Default)]
-pub(crate) struct OpenShares(Mutex<HashMap<GroupId, Arc<DirectoryFiles>>>);
+pub(crate) struct OpenShares(Mutex<HashMap<GroupId, Arc<dyn Files>>>);
 
 impl OpenShares {
-    fn lock(&self) -> MutexGuard<'_, HashMap<GroupId, Arc<DirectoryFiles>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<GroupId, Arc<dyn Files>>> {
         self.0.lock()
     }
 
@@ -110,7 +160,7 @@ impl Drop for SearchPermit<'_> {
 
 impl Hub {
     /// Opens the files of a group; creates the directory if missing.
-    pub(crate) async fn open_share(&self, group: &GroupId) -> Result<Arc<DirectoryFiles>, Problem> {
+    pub(crate) async fn open_share(&self, group: &GroupId) -> Result<Arc<dyn Files>, Problem> {
         if let Some(files) = self.files().shares.lock().get(group) {
             return Ok(Arc::clone(files));
         }
@@ -127,6 +177,11 @@ impl Hub {
             quota: allowance,
             ..self.file_limits()
         };
+        if let Some(objects) = &self.files().objects {
+            let (index, blobs) = (Arc::clone(&objects.index), Arc::clone(&objects.blobs));
+            let opened = ObjectFiles::open(group.clone(), index, blobs, limits);
+            return Ok(self.keep_share(group, Arc::new(opened)));
+        }
         let (root, trash) = (
             self.share_directory(group),
             self.settings().data_dir.join("trash"),
@@ -144,10 +199,13 @@ impl Hub {
                 })
         })
         .await?;
+        Ok(self.keep_share(group, Arc::new(opened)))
+    }
+
+    /// One object per share: another request may have opened it meanwhile.
+    fn keep_share(&self, group: &GroupId, opened: Arc<dyn Files>) -> Arc<dyn Files> {
         let mut shares = self.files().shares.lock();
-        Ok(Arc::clone(
-            shares.entry(group.clone()).or_insert(Arc::new(opened)),
-        ))
+        Arc::clone(shares.entry(group.clone()).or_insert(opened))
     }
 
     fn share_directory(&self, group: &GroupId) -> PathBuf {
@@ -157,12 +215,20 @@ impl Hub {
     /// Moves the files of a deleted group to the trash.
     pub(crate) async fn trash_share(&self, group: &GroupId) {
         self.files().shares.close(group);
+        if let Some(objects) = &self.files().objects {
+            if let Err(error) = objects.index.trash_share(group).await {
+                tracing::warn!(%group, %error, "failed to move the files of a deleted group to the trash");
+            }
+            return;
+        }
         let root = self.share_directory(group);
         let trash = self.settings().data_dir.join("trash");
         let name = format!("group-{group}-{}", Time::now().millis());
+        let label = group.to_string();
         let moved = run_blocking(move || {
-            let moved =
-                ensure_private_dir(&trash).and_then(|()| std::fs::rename(&root, trash.join(name)));
+            let moved = ensure_private_dir(&trash)
+                .and_then(|()| std::fs::rename(&root, trash.join(name)))
+                .and_then(|()| forget_origins(&trash, &label));
             match moved {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                     Err(Problem::internal(&error))

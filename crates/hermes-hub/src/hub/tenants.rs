@@ -1,6 +1,15 @@
-//! Tenants, and those that were looked up before. Each is good until it changes; changes of others do not matter.
+//! Tenants, and those that were looked up before. Each is good until it changes; changes of others do not matter. Where
+//! other nodes write too, a request first learns what they have changed, when its token is checked.
 
-use std::{collections::HashMap, ops::Deref, path::PathBuf, sync::Arc};
+use std::{
+    collections::HashMap,
+    ops::Deref,
+    path::PathBuf,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use hermes_config::{
@@ -102,6 +111,8 @@ impl TenantCache {
 pub(super) struct KnownTenants {
     cache: TenantCache,
     documents: Arc<ArcSwap<EffectiveDocuments>>,
+    /// The count of their changes when they were read.
+    documents_read_at: AtomicU64,
     provisioning: ProvisioningHomes,
 }
 
@@ -110,6 +121,7 @@ impl KnownTenants {
         Self {
             cache: TenantCache::default(),
             documents,
+            documents_read_at: AtomicU64::new(0),
             provisioning: ProvisioningHomes::default(),
         }
     }
@@ -138,8 +150,19 @@ impl Hub {
         });
     }
 
-    /// A tenant, deleted ones too.
+    /// A tenant, deleted ones too, as it is now.
     pub(crate) async fn tenant(&self, id: &TenantId) -> Result<Option<Arc<CachedTenant>>, Problem> {
+        self.state().catch_up().await?;
+        self.known_tenant(id).await
+    }
+
+    /// A tenant as it was when this process last learned what others have changed, or later. The documents that hold for
+    /// it are as new.
+    pub(crate) async fn known_tenant(
+        &self,
+        id: &TenantId,
+    ) -> Result<Option<Arc<CachedTenant>>, Problem> {
+        self.follow_documents().await?;
         // Before the look: what changes meanwhile makes it a look at the past.
         let changes = self.state().changes_of(id);
         let known = changes.and_then(|changes| self.0.tenants.cache.get(id, changes));
@@ -152,6 +175,19 @@ impl Hub {
             self.0.tenants.cache.insert(tenant, changes);
         }
         Ok(tenant)
+    }
+
+    /// Reads the documents again if another node has changed them.
+    async fn follow_documents(&self) -> Result<(), Problem> {
+        let Some(changes) = self.state().document_changes() else {
+            return Ok(());
+        };
+        let read_at = &self.0.tenants.documents_read_at;
+        if read_at.load(Ordering::SeqCst) != changes {
+            self.read_documents_again().await?;
+            read_at.fetch_max(changes, Ordering::SeqCst);
+        }
+        Ok(())
     }
 
     /// Keeps a tenant as a change has left it, so that it need not be looked up again. The count is the one before that

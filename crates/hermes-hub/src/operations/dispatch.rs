@@ -1,5 +1,7 @@
 //! From a request to its operation: authorization, tenant lookup, idempotency and audit.
 
+mod idempotency;
+
 use std::{
     sync::{
         Arc,
@@ -8,26 +10,27 @@ use std::{
     time::Instant,
 };
 
+use self::idempotency::{execute_idempotent, idempotency_key};
+use base64::{Engine, prelude::BASE64_STANDARD};
 use futures::future::BoxFuture;
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, value::RawValue};
+use hermes_config::traced_span;
+use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use tracing::Instrument;
+use tracing::{Instrument, Span, field::Empty};
 
 use crate::{
     GroupId, Hub, Problem, ProblemCode, TenantId,
     api_types::{AccessStatus, Decision, MemberAccess, Via, ids::hex, redact_keys},
-    auth::{Caller, Principal},
+    auth::Caller,
     hub::CachedTenant,
-    operations::{Effect, Gate, NamingStyle, Operation},
-    service::call::{Call, Reply, ReplyBody},
-    storage::{
-        audit::NewAuditEntry,
-        state::{IdempotencyKey, KeyClaim, StoredReply},
+    operations::{
+        Effect, ExecutionPlace, Gate, NamingStyle, Operation,
+        at_holder::{self, ForwardedOutcome, HomePlace, RequestContext},
+        manifest_members::check_manifest,
     },
+    service::call::{Call, Reply},
+    storage::audit::NewAuditEntry,
 };
-
-const MAX_IDEMPOTENCY_KEY_BYTES: usize = 128;
 
 /// The arguments of a request, by their tool names.
 pub(crate) struct RequestArguments {
@@ -82,7 +85,10 @@ pub(crate) async fn dispatch(
     entry.request_id = request.id.to_string();
     // So that log lines can be filtered by request.
     let span = tracing::info_span!("request", requestId = %request.id, operation = operation.name);
-    let work = execute_and_log(hub.clone(), request, entry).instrument(span.clone());
+    let trace = operation_span(&request);
+    let work = execute_and_log(hub.clone(), request, entry)
+        .instrument(span.clone())
+        .instrument(trace.clone());
     let result = match operation.effect {
         Effect::Read => work.await,
         // A client that disconnects must not interrupt a change.
@@ -95,6 +101,13 @@ pub(crate) async fn dispatch(
         Ok(dispatched) => dispatched.reply.status,
         Err(problem) => problem.code.status(),
     };
+    trace.record("http.response.status_code", i64::from(status));
+    if let Err(problem) = &result {
+        trace.record("error.type", problem.code.as_str());
+    }
+    if status >= 500 {
+        trace.record("otel.status_code", "ERROR");
+    }
     let took = started.elapsed();
     hub.metrics()
         .record_request(operation.name, via.as_str(), status, took);
@@ -106,6 +119,29 @@ pub(crate) async fn dispatch(
     }
     tracing::debug!(parent: &span, status, milliseconds = took.as_secs_f64() * 1000.0, "request answered");
     result
+}
+
+/// The exported span of an operation: what it is and whose, never its arguments.
+fn operation_span(request: &OperationRequest) -> Span {
+    let span = traced_span!(
+        "operation",
+        otel.name = request.operation.name,
+        otel.status_code = Empty,
+        http.response.status_code = Empty,
+        "error.type" = Empty,
+        hermes.operation = request.operation.name,
+        hermes.via = request.via.as_str(),
+        hermes.tenant.id = Empty,
+        hermes.request.id = &*request.id
+    );
+    let tenant = request.arguments.available.get("tenant_id");
+    if let Some(tenant) = tenant.and_then(Value::as_str)
+        && !span.is_none()
+        && TenantId::parse(tenant).is_ok()
+    {
+        span.record("hermes.tenant.id", tenant);
+    }
+    span
 }
 
 /// Adds what a request is about to its audit entry.
@@ -120,9 +156,15 @@ fn describe_entry(entry: &mut NewAuditEntry, arguments: &Map<String, Value>) {
         .map(|name| truncate_chars(name, 64).to_owned())
         .collect();
     entry.arg_names.sort_unstable();
-    if let Some(content) = text("content") {
+    let mut describe = |content: &[u8]| {
         entry.size = Some(content.len() as u64);
         entry.content_sha256 = Some(hex(&Sha256::digest(content)));
+    };
+    let packed = || text("content_base64").or_else(|| text("archive"));
+    if let Some(content) = text("content") {
+        describe(content.as_bytes());
+    } else if let Some(content) = packed().and_then(|packed| BASE64_STANDARD.decode(packed).ok()) {
+        describe(&content);
     }
 }
 
@@ -141,6 +183,7 @@ fn audit_target(arguments: &Map<String, Value>) -> Option<String> {
             "token_id",
             "name",
             "skill",
+            "server",
             "destination",
             "id",
         ]
@@ -215,7 +258,7 @@ async fn execute(
     let tenant = check_gate(
         hub,
         operation,
-        &request.caller.principal,
+        &request.caller,
         &request.arguments.available,
     )
     .await?;
@@ -231,6 +274,43 @@ async fn execute(
     operation
         .input
         .check(&arguments, request.arguments.naming)?;
+    if operation.input.takes_yaml {
+        check_manifest(&arguments)?;
+    }
+    let mut home_use = None;
+    if operation.place == ExecutionPlace::LeaseHolder
+        && let Some(tenant) = &tenant
+    {
+        match at_holder::find_home(hub, &tenant.id).await? {
+            HomePlace::Here(here) => home_use = here,
+            HomePlace::Node(holder) => {
+                let context = RequestContext {
+                    operation,
+                    caller: request.caller.clone(),
+                    via: request.via,
+                    id: request.id.to_string(),
+                    naming: request.arguments.naming,
+                    if_match: request.if_match.clone(),
+                    last_event_id: request.last_event_id,
+                    range: request.range.clone(),
+                    idempotency_key: request.idempotency_key.clone(),
+                };
+                let forwarded =
+                    at_holder::forward(hub, holder, &tenant.id, context, arguments.clone()).await;
+                match forwarded {
+                    Ok(ForwardedOutcome::Here(here)) => home_use = here,
+                    replied => {
+                        // That node has it in its own log.
+                        is_logged.store(true, Ordering::Relaxed);
+                        if let ForwardedOutcome::Replied(reply) = replied? {
+                            return Ok(reply);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    let _home_use = home_use;
     let key = match request.idempotency_key {
         Some(key) if operation.effect != Effect::Read => Some(idempotency_key(
             &request.caller.principal,
@@ -254,147 +334,37 @@ async fn execute(
     };
     match key {
         Some(key) => execute_idempotent(hub, operation, call, arguments, &key).await,
-        None => operation
-            .run(call, arguments)
+        None => run_operation(operation, call, arguments)
             .await
             .map(DispatchedReply::fresh),
     }
 }
 
-/// Runs the operation, unless this idempotency key was used before.
-async fn execute_idempotent(
-    hub: &Hub,
+/// Runs the operation. What it has changed in a home is stored before anybody hears of it.
+async fn run_operation(
     operation: &Operation,
     call: Call,
     arguments: Map<String, Value>,
-    key: &IdempotencyKey,
-) -> Result<DispatchedReply, Problem> {
-    let body = serde_json::to_vec(&arguments).map_err(|error| Problem::internal(&error))?;
-    match hub
-        .state()
-        .claim_key(key, &Sha256::digest(body).into())
-        .await?
-    {
-        KeyClaim::First => {}
-        KeyClaim::Replay(stored) => {
-            return Ok(DispatchedReply {
-                reply: decode_reply(hub, key, &stored)?,
-                is_replay: true,
-            });
-        }
-        KeyClaim::Running => {
-            return Err(key_conflict(
-                "a request with this `Idempotency-Key` is in progress; wait for it",
-            ));
-        }
-        KeyClaim::BodyMismatch => {
-            return Err(key_conflict(
-                "this `Idempotency-Key` was used for a request with another body; use a new one",
-            ));
-        }
-        KeyClaim::ReplyLost => {
-            return Err(key_conflict(
-                "this request was started, but its reply was lost; check what it changed",
-            ));
-        }
+) -> Result<Reply, Problem> {
+    let changes_home =
+        operation.place == ExecutionPlace::LeaseHolder && operation.effect != Effect::Read;
+    let changed = call.tenant.as_ref().filter(|_| changes_home).cloned();
+    let hub = call.hub.clone();
+    let reply = operation.run(call, arguments).await?;
+    if let Some(tenant) = changed {
+        hub.leases().save_home(&tenant.id).await?;
     }
-    let result = operation.run(call, arguments).await;
-    let stored = result
-        .as_ref()
-        .ok()
-        .and_then(|reply| encode_reply(hub, key, reply));
-    let key = key.clone();
-    let keep = move |hub: Hub| {
-        let (key, stored) = (key.clone(), stored.clone());
-        async move {
-            match stored {
-                Some(stored) => hub.state().finish_key(&key, stored).await,
-                None => hub.state().release_key(&key).await,
-            }
-        }
-    };
-    hub.retry_until_stored("storing an idempotent reply", keep)
-        .await;
-    result.map(DispatchedReply::fresh)
-}
-
-fn key_conflict(message: &str) -> Problem {
-    Problem::precondition(message).with_reason("idempotency_key")
-}
-
-/// An idempotency key, scoped to token and route.
-fn idempotency_key(
-    principal: &Principal,
-    operation: &Operation,
-    arguments: &Map<String, Value>,
-    key: String,
-) -> Result<IdempotencyKey, Problem> {
-    if key.is_empty() || key.len() > MAX_IDEMPOTENCY_KEY_BYTES {
-        return Err(Problem::invalid(format!(
-            "an `Idempotency-Key` has 1 to {MAX_IDEMPOTENCY_KEY_BYTES} bytes"
-        )));
-    }
-    let mut route = operation.name.to_owned();
-    for name in operation.path_argument_names() {
-        route.push('/');
-        match arguments.get(name) {
-            Some(Value::String(id)) => route.push_str(id),
-            Some(other) => route.push_str(&other.to_string()),
-            None => {}
-        }
-    }
-    Ok(IdempotencyKey {
-        token: principal.token.to_string(),
-        route,
-        key,
-    })
-}
-
-#[derive(Serialize, Deserialize)]
-struct StoredReplyBody {
-    etag: Option<String>,
-    body: Option<Box<RawValue>>,
-}
-
-/// Replies may contain a secret, so they are stored encrypted.
-fn encode_reply(hub: &Hub, key: &IdempotencyKey, reply: &Reply) -> Option<StoredReply> {
-    let body = match &reply.body {
-        ReplyBody::Empty => None,
-        ReplyBody::Json(body) => Some((**body).to_owned()),
-        ReplyBody::Events(_) | ReplyBody::Bytes(..) => return None,
-    };
-    let etag = reply.etag.clone();
-    let body = serde_json::to_vec(&StoredReplyBody { etag, body })
-        .map_err(|error| Problem::internal(&error))
-        .and_then(|document| hub.encrypt_reply(&key.key, &document))
-        .inspect_err(
-            |error| tracing::error!(%error, "failed to encode a reply for its idempotency key"),
-        )
-        .ok()?;
-    Some(StoredReply {
-        status: reply.status,
-        body,
-    })
-}
-
-fn decode_reply(hub: &Hub, key: &IdempotencyKey, stored: &StoredReply) -> Result<Reply, Problem> {
-    let document = hub.decrypt_reply(&key.key, &stored.body)?;
-    let StoredReplyBody { etag, body } =
-        serde_json::from_slice(&document).map_err(|error| Problem::internal(&error))?;
-    Ok(Reply {
-        status: stored.status,
-        etag,
-        body: body.map_or(ReplyBody::Empty, |body| ReplyBody::Json(body.into())),
-    })
+    Ok(reply)
 }
 
 /// Looks up the tenant and checks the share of a route, with the caller's rights.
 async fn check_gate(
     hub: &Hub,
     operation: &Operation,
-    principal: &Principal,
+    caller: &Caller,
     arguments: &Map<String, Value>,
 ) -> Result<Option<Arc<CachedTenant>>, Problem> {
+    let principal = &caller.principal;
     match operation.gate {
         Gate::None => return Ok(None),
         Gate::WholeHub => {
@@ -410,7 +380,16 @@ async fn check_gate(
     if !principal.covers_tenant(&id) {
         return Err(gone());
     }
-    let tenant = hub.tenant(&id).await?.ok_or_else(gone)?;
+    let tenant = if caller.is_caught_up() {
+        hub.known_tenant(&id).await?
+    } else {
+        hub.tenant(&id).await?
+    };
+    if tenant.is_none() && operation.gate == Gate::TenantOrNew {
+        principal.require_whole_hub()?;
+        return Ok(None);
+    }
+    let tenant = tenant.ok_or_else(gone)?;
     if tenant.deleted_at.is_some() && operation.gate != Gate::AnyTenant {
         return Err(gone());
     }

@@ -53,11 +53,23 @@ pub struct Argument {
     pub schema: Value,
 }
 
+/// A REST body that is not JSON. The other arguments are in the query then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BytesBody {
+    /// The argument, which has the bytes in base64.
+    pub member: &'static str,
+    pub media_types: &'static [&'static str],
+}
+
 #[derive(Debug, Clone, PartialEq)]
 pub struct OperationInput {
     pub arguments: Vec<Argument>,
     /// The argument that is the whole REST body.
     pub whole_body: Option<&'static str>,
+    /// Whether the whole body can be a tenant's document in YAML.
+    pub takes_yaml: bool,
+    /// The argument that a REST body of another media type becomes.
+    pub bytes_body: Option<BytesBody>,
     tool_schema: Map<String, Value>,
 }
 
@@ -96,6 +108,8 @@ impl OperationInput {
         Self {
             arguments: members,
             whole_body: None,
+            takes_yaml: false,
+            bytes_body: None,
             tool_schema,
         }
     }

@@ -6,7 +6,9 @@
 
 use serde_json::{Map, Value};
 
-use super::{ArgumentLocation, Gate, HttpMethod, Operation, table};
+mod members;
+
+use super::{ArgumentLocation, Gate, HttpMethod, Operation, input::to_camel_case, table};
 use crate::{Problem, api_types::Scope, auth::Principal};
 
 use MemberRight::{Inherited, Parts, SameAs, Scoped, WholeHub};
@@ -25,237 +27,8 @@ pub enum MemberRight {
     Parts(&'static [(&'static str, MemberRight)]),
 }
 
-/// The settings of an agent. Tokens limited to some tenants may not change time zone and limits.
-const AGENT: MemberRight = Parts(&[
-    ("model", Inherited),
-    ("timezone", WholeHub),
-    ("autoStart", Inherited),
-    ("idleStopSeconds", WholeHub),
-    ("maxConcurrentRuns", WholeHub),
-]);
-const STORAGE: MemberRight = Parts(&[("quotaBytes", WholeHub), ("filesQuota", WholeHub)]);
-const BROWSER: MemberRight = Parts(&[
-    ("enabled", Inherited),
-    ("mode", Inherited),
-    ("maxTabs", WholeHub),
-]);
-const PAGE_MEMBERS: &[(&str, MemberRight)] = &[("limit", Inherited), ("cursor", Inherited)];
-
-/// By operation and member.
-const RIGHTS: &[(&str, &[(&str, MemberRight)])] = &[
-    (
-        "list_tenants",
-        &[
-            ("status", Inherited),
-            ("search", Inherited),
-            ("limit", Inherited),
-            ("cursor", Inherited),
-        ],
-    ),
-    (
-        "create_tenant",
-        &[
-            ("id", Inherited),
-            ("displayName", Inherited),
-            ("agent", AGENT),
-            ("storage", STORAGE),
-            ("browser", BROWSER),
-            ("flavor", WholeHub),
-            ("groups", SameAs("put_member")),
-            ("env", SameAs("set_env")),
-            ("labels", Inherited),
-            ("start", SameAs("start_tenant_agent")),
-        ],
-    ),
-    (
-        "update_tenant",
-        &[
-            ("displayName", Inherited),
-            ("agent", AGENT),
-            ("storage", STORAGE),
-            ("browser", BROWSER),
-            ("flavor", WholeHub),
-            ("groups", SameAs("put_member")),
-            ("env", SameAs("set_env")),
-            ("labels", Inherited),
-        ],
-    ),
-    ("delete_tenant", &[("purge", Inherited)]),
-    (
-        "set_tenant_access",
-        &[
-            ("status", Inherited),
-            ("message", Inherited),
-            ("reason", Inherited),
-        ],
-    ),
-    ("rotate_runtime_key", &[("grace", Inherited)]),
-    (
-        "set_skill_state",
-        &[("enabled", Inherited), ("pinned", Inherited)],
-    ),
-    ("set_env", &[("value", Inherited)]),
-    ("list_files", &[("path", Inherited)]),
-    (
-        "read_file",
-        &[
-            ("path", Inherited),
-            ("offset", Inherited),
-            ("limit", Inherited),
-        ],
-    ),
-    (
-        "download_file",
-        &[("path", Inherited), ("format", Inherited)],
-    ),
-    ("list_share_files", &[("path", Inherited)]),
-    (
-        "read_share_file",
-        &[
-            ("path", Inherited),
-            ("offset", Inherited),
-            ("limit", Inherited),
-        ],
-    ),
-    ("stat_share_path", &[("path", Inherited)]),
-    (
-        "grep_share",
-        &[
-            ("pattern", Inherited),
-            ("path", Inherited),
-            ("max", Inherited),
-            ("ignore_case", Inherited),
-        ],
-    ),
-    (
-        "find_share_files",
-        &[("path", Inherited), ("name", Inherited), ("max", Inherited)],
-    ),
-    (
-        "write_share_file",
-        &[
-            ("path", Inherited),
-            ("content", Inherited),
-            ("mode", Inherited),
-        ],
-    ),
-    ("make_share_dir", &[("path", Inherited)]),
-    ("move_share_path", &[("from", Inherited), ("to", Inherited)]),
-    (
-        "remove_share_path",
-        &[("path", Inherited), ("recursive", Inherited)],
-    ),
-    (
-        "sync_context",
-        &[
-            ("destination", Inherited),
-            ("dry_run", Inherited),
-            ("delete", Scoped(Scope::SyncDelete)),
-        ],
-    ),
-    ("create_tenant_cron", &[("job", Inherited)]),
-    ("update_tenant_cron", &[("patch", Inherited)]),
-    ("pause_tenant_cron", &[("reason", Inherited)]),
-    ("patch_tenant_impact_config", &[("patch", Inherited)]),
-    ("put_agent_policy", &[("policy", Inherited)]),
-    ("put_agent_specialization", &[("content", Inherited)]),
-    ("list_policy_revisions", PAGE_MEMBERS),
-    ("list_impact_revisions", PAGE_MEMBERS),
-    ("list_specialization_revisions", PAGE_MEMBERS),
-    (
-        "explain_policy",
-        &[("tenant_id", Inherited), ("tool", Inherited)],
-    ),
-    (
-        "create_run",
-        &[
-            ("input", Inherited),
-            ("instructions", Inherited),
-            ("session_id", Inherited),
-            ("conversation_history", Inherited),
-            ("metadata", Inherited),
-            ("timeout_seconds", Inherited),
-            ("retry_interrupted", Inherited),
-        ],
-    ),
-    (
-        "list_runs",
-        &[
-            ("status", Inherited),
-            ("trigger", Inherited),
-            ("limit", Inherited),
-            ("cursor", Inherited),
-        ],
-    ),
-    ("watch_run", &[("after", Inherited)]),
-    (
-        "decide_run",
-        &[
-            ("choice", Inherited),
-            ("approval_id", Inherited),
-            ("all", Inherited),
-            ("reason", Inherited),
-        ],
-    ),
-    ("list_approvals", PAGE_MEMBERS),
-    (
-        "respond_approval",
-        &[("choice", Inherited), ("reason", Inherited)],
-    ),
-    ("list_groups", PAGE_MEMBERS),
-    (
-        "create_group",
-        &[
-            ("id", Inherited),
-            ("displayName", Inherited),
-            ("kind", Inherited),
-            ("quotaBytes", WholeHub),
-        ],
-    ),
-    (
-        "update_group",
-        &[
-            ("displayName", Inherited),
-            ("kind", Inherited),
-            ("quotaBytes", WholeHub),
-        ],
-    ),
-    ("delete_group", &[("force", Inherited)]),
-    ("list_members", PAGE_MEMBERS),
-    ("put_member", &[("access", Inherited)]),
-    ("list_tokens", PAGE_MEMBERS),
-    // The rights a token may grant depend on values: `auth::check_request` compares them.
-    (
-        "create_token",
-        &[
-            ("name", Inherited),
-            ("role", Inherited),
-            ("scopes", Inherited),
-            ("tenants", Inherited),
-            ("cidrs", Inherited),
-            ("expiresAt", Inherited),
-        ],
-    ),
-    ("rotate_token", &[("grace", Inherited)]),
-    (
-        "list_audit",
-        &[
-            ("tenant", Inherited),
-            ("actor", Inherited),
-            ("action", Inherited),
-            ("decision", Inherited),
-            ("request_id", Inherited),
-            ("since", Inherited),
-            ("until", Inherited),
-            ("format", Inherited),
-            ("limit", Inherited),
-            ("cursor", Inherited),
-        ],
-    ),
-];
-
 pub(super) fn member_rights(operation: &str) -> &'static [(&'static str, MemberRight)] {
-    let row = RIGHTS.iter().find(|(name, _)| *name == operation);
+    let row = members::RIGHTS.iter().find(|(name, _)| *name == operation);
     row.map_or(&[], |(_, members)| members)
 }
 
@@ -319,10 +92,10 @@ fn check_member(
             if let Some(scope) = operation.required_scope() {
                 require_scope(principal, name, scope)?;
             }
-            match operation.gate {
-                Gate::WholeHub => require_whole_hub(principal, name),
-                _ => Ok(()),
+            if operation.gate == Gate::WholeHub {
+                require_whole_hub(principal, name)?;
             }
+            check_nested(principal, name, operation, value)
         }
         Parts(parts) => {
             for (part, right) in parts {
@@ -338,6 +111,28 @@ fn check_member(
             Ok(())
         }
     }
+}
+
+/// Checks the members of a value that is the input of another operation, or a mapping of such inputs.
+fn check_nested(
+    principal: &Principal,
+    name: &str,
+    operation: &Operation,
+    value: Option<&Value>,
+) -> Result<(), Problem> {
+    let Some(Value::Object(members)) = value else {
+        return Ok(());
+    };
+    for (member, value) in members {
+        let name = format!("{name}.{member}");
+        let mut rights = operation.rights.iter();
+        let right = rights.find(|(known, _)| known == member || to_camel_case(known) == *member);
+        match right {
+            Some((_, right)) => check_member(principal, &name, *right, Some(value))?,
+            None => check_nested(principal, &name, operation, Some(value))?,
+        }
+    }
+    Ok(())
 }
 
 fn require_scope(principal: &Principal, name: &str, scope: Scope) -> Result<(), Problem> {

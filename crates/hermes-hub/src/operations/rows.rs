@@ -3,10 +3,16 @@
 use super::Operation;
 
 mod agents;
+mod console;
 mod cron;
 mod documents;
+mod events;
 mod groups;
+mod homes;
 mod hub;
+mod mcp_servers;
+mod messaging;
+mod nodes;
 mod shares;
 mod tenants;
 
@@ -20,10 +26,23 @@ pub(super) fn all_operations() -> Vec<Operation> {
     ];
     let others = [
         hub::rows(),
+        nodes::rows(),
+        console::rows(),
         tenants::others(),
+        shares::files(),
+        homes::workspace(),
+        homes::character(),
+        homes::skills(),
+        homes::sessions(),
+        homes::manifest(),
         agents::rows(),
+        cron::others(),
         groups::rows(),
         documents::others(),
+        messaging::rows(),
+        events::rows(),
+        mcp_servers::model_rows(),
+        mcp_servers::rows(),
     ];
     tools.into_iter().chain(others).flatten().collect()
 }

@@ -6,13 +6,16 @@ use http::{HeaderMap, HeaderValue, header};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{NoInput, page_request};
+use super::page_request;
 use crate::{
     Problem, TenantId,
     api_types::{AuditEntry, Decision, Time},
     service::call::{Call, Reply, ReplyBody},
-    storage::state::{AuditOrder, AuditQuery, Page},
+    storage::state::{AuditOrder, AuditPoint, AuditQuery, Page},
 };
+
+/// Entries that one part of a verification may have.
+const MAX_PART: u32 = 10_000;
 
 /// The format of the reply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -44,6 +47,9 @@ pub(crate) struct ListAudit {
     until: Option<Time>,
     /// `ndjson` exports all of them.
     format: Option<AuditFormat>,
+    /// How many entries are looked at for one page, at least 1: the page can then have fewer entries than `limit`, and a
+    /// `nextCursor`. All that are needed if absent.
+    reach: Option<u32>,
     /// How many at most, 1 to 500.
     limit: Option<u32>,
     /// The `nextCursor` of the page before.
@@ -69,9 +75,15 @@ pub(crate) async fn list(call: Call, input: ListAudit) -> Result<Reply, Problem>
         since: input.since,
         until: input.until,
         order: AuditOrder::NewestFirst,
+        reach: input.reach,
     };
+    if input.reach == Some(0) {
+        let message = "`reach` must be at least 1; leave it out to look at all entries";
+        return Err(Problem::invalid(message).with_detail("reach", "out of range"));
+    }
     if input.format == Some(AuditFormat::Ndjson) {
         query.order = AuditOrder::OldestFirst;
+        query.reach = None;
         return Ok(export_entries(&call, query));
     }
     let page = page_request(input.limit, input.cursor)?;
@@ -124,13 +136,25 @@ fn entry_line(entry: &AuditEntry) -> Option<Vec<u8>> {
     Some(line)
 }
 
-/// The result of verifying all chains.
+/// Which entries to verify: all of them, unless this says otherwise.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct VerifyAudit {
+    /// How many entries at most, 1 to 10000, of one chain. The next ones are verified with the `nextCursor` of the reply.
+    limit: Option<u32>,
+    /// The `nextCursor` of the part before.
+    cursor: Option<String>,
+}
+
+/// The result of verifying all chains, or a part of one.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AuditCheck {
     /// Whether no entry was changed.
     ok: bool,
     chains: Vec<ChainReport>,
+    /// Where the next part begins, if there is one.
+    next_cursor: Option<String>,
 }
 
 /// The result of verifying one chain.
@@ -146,8 +170,21 @@ pub(crate) struct ChainReport {
     reason: Option<String>,
 }
 
-pub(crate) async fn verify(call: Call, _: NoInput) -> Result<Reply, Problem> {
-    let checks = call.hub.state().verify_audit().await?;
+pub(crate) async fn verify(call: Call, input: VerifyAudit) -> Result<Reply, Problem> {
+    let state = call.hub.state();
+    let (checks, next) = if input.limit.is_none() && input.cursor.is_none() {
+        (state.verify_audit().await?, None)
+    } else {
+        let limit = input.limit.unwrap_or(MAX_PART);
+        if !(1..=MAX_PART).contains(&limit) {
+            let message = format!("`limit` must be 1 to {MAX_PART}");
+            return Err(Problem::invalid(message).with_detail("limit", "out of range"));
+        }
+        let cursor = input.cursor;
+        let after = AuditPoint::from_page(&Page { limit, cursor })?;
+        let part = state.verify_audit_part(after.as_ref(), limit).await?;
+        (part.checks, part.next)
+    };
     let chains: Vec<_> = checks
         .into_iter()
         .map(|check| ChainReport {
@@ -160,5 +197,9 @@ pub(crate) async fn verify(call: Call, _: NoInput) -> Result<Reply, Problem> {
         })
         .collect();
     let ok = chains.iter().all(|chain| chain.first_broken_seq.is_none());
-    Reply::json(&AuditCheck { ok, chains })
+    Reply::json(&AuditCheck {
+        ok,
+        chains,
+        next_cursor: next.as_ref().and_then(AuditPoint::to_cursor),
+    })
 }

@@ -10,13 +10,14 @@ use sha2::{Digest, Sha256};
 use super::{TenantRef, run_blocking, run_recorded};
 use crate::{
     JobId, Problem, ProblemCode, TenantId,
-    api_types::ids::hex,
+    api_types::{Time, ids::hex},
     service::call::{Call, Reply},
     storage::state::{FileChange, Page, RunQuery},
     tenants::{documents::policy::job_limits, scheduler::job_files, settings::time_zone},
 };
 
 mod fields;
+pub(crate) mod upcoming;
 
 const SHOWN_EXECUTIONS: u32 = 10;
 
@@ -275,7 +276,7 @@ fn job_record(job: &Job) -> JobRecord {
 
 fn job_reply(call: &Call, job: &Job) -> Result<Reply, Problem> {
     let zone = time_zone(call.tenant()?, &call.hub.effective_documents());
-    let understood = job.explain(&Zoned::now().with_time_zone(zone));
+    let understood = job.explain(&Time::now().timestamp().to_zoned(zone));
     let shown = JobReply {
         job: job_record(job),
         understood: understood.map(|understood| ScheduleSummary {
@@ -314,6 +315,11 @@ fn job_etag(job: &Job) -> String {
     crate::service::call::etag(&hex(&Sha256::digest(text))[..16])
 }
 
+/// Whether a job could be created, except for the limits of the policy.
+pub(crate) fn check_new_job(job: Map<String, Value>, now: &Zoned) -> Result<(), Problem> {
+    fields::parse_new_job(job, now).map(drop)
+}
+
 /// By its id only, since names are not unique.
 fn find_job<'f>(file: &'f CronFile, id: &JobId) -> Result<&'f Job, Problem> {
     let job = file.jobs.iter().find(|job| job.id() == id.as_str());
@@ -334,7 +340,7 @@ async fn edit_jobs(
     let home = call.hub.home(record);
     let zone = time_zone(record, &call.hub.effective_documents());
     let edited = run_blocking(move || {
-        let now = Zoned::now().with_time_zone(zone);
+        let now = Time::now().timestamp().to_zoned(zone);
         job_files::edit_home_jobs(&home, &now, |file| edit(file, &now), cron_problem)
     });
     let change = FileChange::Home {

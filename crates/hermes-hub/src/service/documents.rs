@@ -1,6 +1,6 @@
 //! Documents for the whole Hub: policy, tenant-impact configuration, specialization.
 
-use hermes_protocol::{Feature, Policy};
+use hermes_protocol::Policy;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -10,7 +10,7 @@ use crate::{
     Hub, Problem, ProblemCode, TenantId,
     api_types::Time,
     service::call::{Call, Reply, etag},
-    storage::state::{Document, DocumentKind},
+    storage::state::{Document, DocumentKind, Notice},
     tenants::documents::{DocumentDefaults, EffectiveDocuments, impact, merge, policy},
 };
 
@@ -41,6 +41,8 @@ pub(crate) struct PutPolicy {
     /// The document that replaces the one in force.
     #[schemars(with = "Policy")]
     policy: Map<String, Value>,
+    /// Whether to check it only: nothing is changed.
+    dry_run: Option<bool>,
 }
 
 pub(crate) async fn get_policy(call: Call, _: NoInput) -> Result<Reply, Problem> {
@@ -77,8 +79,17 @@ fn policy_reply(
 pub(crate) async fn put_policy(call: Call, input: PutPolicy) -> Result<Reply, Problem> {
     policy::check_policy(&input.policy)?;
     let affected = tenants::count_tenants(&call.hub).await?;
+    if input.dry_run == Some(true) {
+        let unchanged = call.hub.state().document(DocumentKind::Policy).await?;
+        call.check_version(&etag(revision_of(unchanged.as_ref())))?;
+        return policy_reply(&call, unchanged, Some(affected));
+    }
     let document = store_document(&call, DocumentKind::Policy, Value::Object(input.policy)).await?;
     policy_reply(&call, Some(document), Some(affected))
+}
+
+fn revision_of(document: Option<&Document>) -> u64 {
+    document.map_or(0, |document| document.revision)
 }
 
 /// A question about the policy.
@@ -133,6 +144,8 @@ pub(crate) struct ImpactReply {
 pub(crate) struct PatchImpact {
     /// A merge patch: members to set, `null` for the default.
     patch: Map<String, Value>,
+    /// Whether to check it only: the reply says what would change, and nothing does.
+    dry_run: Option<bool>,
 }
 
 pub(crate) async fn get_impact(call: Call, _: NoInput) -> Result<Reply, Problem> {
@@ -173,11 +186,16 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
             .state()
             .document(DocumentKind::TenantImpact)
             .await?;
+        let unchanged = stored.clone();
         let (before, revision) = impact::content_or_default(stored);
         call.check_version(&etag(revision))?;
         let after = merge::apply_merge_patch(before.clone(), input.patch.clone());
         impact::check_config(&after)?;
         let changed = merge::changed_paths(&before, &after);
+        if input.dry_run == Some(true) {
+            let restart = agents_to_restart(&call, &changed);
+            return impact_reply(unchanged, Some(changed), Some(restart));
+        }
         let content = Value::Object(after);
         let put = call.hub.state().put_document(
             DocumentKind::TenantImpact,
@@ -189,11 +207,7 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
         match put.await {
             Ok(document) => {
                 apply_documents(&call).await;
-                let restart = if changed.iter().any(|path| impact::needs_restart(path)) {
-                    call.hub.agents().awake()
-                } else {
-                    Vec::new()
-                };
+                let restart = agents_to_restart(&call, &changed);
                 return impact_reply(Some(document), Some(changed), Some(restart));
             }
             Err(crate::storage::state::StateError::Changed { .. }) if call.if_match.is_none() => {}
@@ -205,6 +219,15 @@ pub(crate) async fn patch_impact(call: Call, input: PatchImpact) -> Result<Reply
         "the configuration keeps being changed by others; try again",
     )
     .with_retry_after(1000))
+}
+
+/// Tenants whose agents are restarted because of changed settings.
+fn agents_to_restart(call: &Call, changed: &[String]) -> Vec<TenantId> {
+    if changed.iter().any(|path| impact::needs_restart(path)) {
+        call.hub.agents().awake()
+    } else {
+        Vec::new()
+    }
 }
 
 /// Stores a document and applies it.
@@ -234,14 +257,11 @@ async fn store_document(
 /// Applies stored documents, at once or as soon as they can be read.
 async fn apply_documents(call: &Call) {
     let load = |hub: Hub| async move {
-        let had_messaging = hub
-            .effective_documents()
-            .policy()
-            .features
-            .has(Feature::Messaging);
+        let had_messaging = hub.allows_messaging();
         let baseline = DocumentDefaults::from_settings(&hub.settings());
         hub.set_effective_documents(EffectiveDocuments::load(hub.state(), baseline).await?);
         hub.directives_changed();
+        hub.notify_nodes(Notice::Documents);
         if !had_messaging {
             hub.spawn_always_on_agents();
         }

@@ -66,7 +66,7 @@ pub(crate) enum DownloadFormat {
     Archive,
 }
 
-async fn open_workspace(call: &Call) -> Result<Workspace, Problem> {
+pub(crate) async fn open_workspace(call: &Call) -> Result<Workspace, Problem> {
     let home = call.hub.home(call.tenant()?);
     let limits = call.hub.file_limits();
     let open = move || Workspace::open(home.path(), "workspace", limits);

@@ -1,5 +1,7 @@
 //! Groups of tenants and their members.
 
+pub(crate) mod skills;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,6 +1,6 @@
 //! The Hub itself: health, version, `whoami`.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -11,6 +11,9 @@ use crate::{
     api_types::{Scope, Time},
     service::call::{Call, Reply},
 };
+
+/// Whoever asks for readiness does not wait for long.
+const OBJECTS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The health of the Hub.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -34,10 +37,17 @@ pub(crate) struct Readiness {
 pub(crate) async fn readyz(call: Call, _: NoInput) -> Result<Reply, Problem> {
     let database = call.hub.state().ping().await.is_ok();
     let data_dir = call.hub.settings().data_dir.clone();
-    let (objects, disk) = super::run_blocking(move || {
+    let (has_shares, disk) = super::run_blocking(move || {
         Ok((data_dir.join("shares").is_dir(), has_free_space(&data_dir)))
     })
     .await?;
+    let objects = match &call.hub.files().objects {
+        None => has_shares,
+        Some(objects) => {
+            let checked = tokio::time::timeout(OBJECTS_TIMEOUT, objects.blobs.check()).await;
+            checked.is_ok_and(|checked| checked.is_ok())
+        }
+    };
     let is_ready = database && objects && disk && !call.hub.is_draining();
     let reply = Readiness {
         status: if is_ready { "ready" } else { "not ready" },

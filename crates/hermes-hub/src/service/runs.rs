@@ -4,18 +4,22 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::{StreamExt, stream};
-use hermes_protocol::ApprovalChoice;
+use hermes_protocol::{ApprovalChoice, DecisionConflict, FormAnswer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
+mod details;
+
+pub(crate) use details::RunDetails;
+
 use super::page_request;
 use crate::{
     ApprovalId, Hub, Problem, RunId, TenantId,
-    api_types::{Approval, Run, RunStatus, RunTrigger, Via},
+    api_types::{Approval, Run, RunStatus, RunTrigger, Time, Via},
     auth::Caller,
     service::call::{Call, Reply, ReplyBody},
-    storage::state::{ApprovalQuery, RunQuery},
+    storage::state::{ApprovalQuery, RunQuery, RunRecord},
     tenants::runs::{DecisionRequest, RunEventStream, RunRequest, RunStreamItem},
 };
 
@@ -55,6 +59,32 @@ pub(crate) struct ListRuns {
     status: Option<RunStatus>,
     /// Only those with this cause.
     trigger: Option<RunTrigger>,
+    /// Only those that this model answered.
+    model: Option<String>,
+    /// Only those requested at this time or later.
+    since: Option<Time>,
+    /// Only those requested before this time.
+    until: Option<Time>,
+    /// How many at most, 1 to 500.
+    limit: Option<u32>,
+    /// The `nextCursor` of the page before.
+    cursor: Option<String>,
+}
+
+/// A filter of the runs of all tenants.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ListAllRuns {
+    /// Only those in this state.
+    status: Option<RunStatus>,
+    /// Only those with this cause.
+    trigger: Option<RunTrigger>,
+    /// Only those that this model answered.
+    model: Option<String>,
+    /// Only those requested at this time or later.
+    since: Option<Time>,
+    /// Only those requested before this time.
+    until: Option<Time>,
     /// How many at most, 1 to 500.
     limit: Option<u32>,
     /// The `nextCursor` of the page before.
@@ -118,6 +148,10 @@ pub(crate) struct DecideRun {
     all: Option<bool>,
     /// The reason, which the agent sees.
     reason: Option<String>,
+    /// The answers of a form, by the names of its fields; with `once`.
+    content: Option<Map<String, Value>>,
+    /// Whether a form is left without a decision; with `deny`.
+    cancel: Option<bool>,
 }
 
 /// The decision.
@@ -154,6 +188,10 @@ pub(crate) struct RespondApproval {
     choice: String,
     /// The reason, which the agent sees.
     reason: Option<String>,
+    /// The answers of a form, by the names of its fields; with `once`.
+    content: Option<Map<String, Value>>,
+    /// Whether a form is left without a decision; with `deny`.
+    cancel: Option<bool>,
 }
 
 pub(crate) async fn create(call: Call, input: CreateRun) -> Result<Reply, Problem> {
@@ -185,28 +223,49 @@ pub(crate) async fn list(call: Call, input: ListRuns) -> Result<Reply, Problem> 
         tenant: Some(call.tenant_id()?.clone()),
         status: input.status,
         trigger: input.trigger,
+        model: input.model,
+        since: input.since,
+        until: input.until,
         ..RunQuery::default()
     };
-    let found = call
-        .hub
-        .state()
-        .runs(&query, &page_request(input.limit, input.cursor)?)
-        .await?;
+    reply_runs(&call, &query, input.limit, input.cursor).await
+}
+
+pub(crate) async fn list_all(call: Call, input: ListAllRuns) -> Result<Reply, Problem> {
+    let query = RunQuery {
+        only: call.principal().visible_tenants(),
+        status: input.status,
+        trigger: input.trigger,
+        model: input.model,
+        since: input.since,
+        until: input.until,
+        ..RunQuery::default()
+    };
+    reply_runs(&call, &query, input.limit, input.cursor).await
+}
+
+async fn reply_runs(
+    call: &Call,
+    query: &RunQuery,
+    limit: Option<u32>,
+    cursor: Option<String>,
+) -> Result<Reply, Problem> {
+    let page = page_request(limit, cursor)?;
+    let found = call.hub.state().runs(query, &page).await?;
     Reply::json(&RunList {
         runs: found.items,
         next_cursor: found.next,
     })
 }
 
-async fn find_run(call: &Call, id: &RunId) -> Result<Run, Problem> {
+async fn find_run(call: &Call, id: &RunId) -> Result<RunRecord, Problem> {
     let found = call.hub.state().run(call.tenant_id()?, id).await?;
-    Ok(found
-        .ok_or_else(|| Problem::not_found(format!("there is no run `{id}`")))?
-        .run)
+    found.ok_or_else(|| Problem::not_found(format!("there is no run `{id}`")))
 }
 
 pub(crate) async fn get(call: Call, input: RunRef) -> Result<Reply, Problem> {
-    Reply::json(&find_run(&call, &input.run_id).await?)
+    let record = find_run(&call, &input.run_id).await?;
+    Reply::json(&RunDetails::read(&call, record).await?)
 }
 
 pub(crate) async fn stop(call: Call, input: RunRef) -> Result<Reply, Problem> {
@@ -285,13 +344,31 @@ fn parse_choice(word: &str) -> Result<ApprovalChoice, Problem> {
     })
 }
 
+fn read_answer(
+    choice: ApprovalChoice,
+    all: bool,
+    content: Option<Map<String, Value>>,
+    cancel: Option<bool>,
+) -> Result<Option<FormAnswer>, Problem> {
+    FormAnswer::from_decision(choice, all, content, cancel.unwrap_or(false)).map_err(|conflict| {
+        let member = match conflict {
+            DecisionConflict::Content => "content",
+            DecisionConflict::Cancel => "cancel",
+        };
+        Problem::invalid(conflict.to_string()).with_detail(member, "does not go with the others")
+    })
+}
+
 pub(crate) async fn decide(call: Call, input: DecideRun) -> Result<Reply, Problem> {
     find_run(&call, &input.run_id).await?;
+    let choice = parse_choice(&input.choice)?;
+    let all = input.all.unwrap_or(false);
     let answer = DecisionRequest {
-        choice: parse_choice(&input.choice)?,
+        choice,
         approval_id: input.approval_id,
-        all: input.all.unwrap_or(false),
+        all,
         reason: input.reason,
+        answer: read_answer(choice, all, input.content, input.cancel)?,
         by: call.principal().token.to_string(),
     };
     let approvals = call
@@ -330,11 +407,13 @@ pub(crate) async fn respond_approval(call: Call, input: RespondApproval) -> Resu
     if !call.principal().covers_tenant(&approval.tenant_id) {
         return Err(gone());
     }
+    let choice = parse_choice(&input.choice)?;
     let answer = DecisionRequest {
-        choice: parse_choice(&input.choice)?,
+        choice,
         approval_id: None,
         all: false,
         reason: input.reason,
+        answer: read_answer(choice, false, input.content, input.cancel)?,
         by: call.principal().token.to_string(),
     };
     let entry = call.entry.clone().for_tenant(&approval.tenant_id);

@@ -11,8 +11,8 @@ use crate::{
     service::call::{Call, Reply},
     storage::{
         files::{
-            CaseMatching, CreateOutcome, DirectoryFiles, FileEntry, Files, FindQuery, GrepQuery,
-            IfMatch, LineRange, RemoveMode, SharePath, TreeUsage, WriteMode,
+            CaseMatching, CreateOutcome, FileEntry, Files, FindQuery, GrepQuery, IfMatch,
+            LineRange, RemoveMode, SharePath, TreeUsage, WriteMode,
         },
         state::{FileChange, StorageUsage, UsageOwner},
     },
@@ -173,7 +173,7 @@ pub(crate) async fn stat(call: Call, input: PathRef) -> Result<Reply, Problem> {
     entry_reply(&entry)
 }
 
-fn entry_reply(entry: &FileEntry) -> Result<Reply, Problem> {
+pub(crate) fn entry_reply(entry: &FileEntry) -> Result<Reply, Problem> {
     let mut reply = Reply::json(entry)?;
     reply.etag.clone_from(&entry.etag);
     Ok(reply)
@@ -216,7 +216,7 @@ pub(crate) async fn write(call: Call, input: WriteFile) -> Result<Reply, Problem
     let files = call.hub.open_share(&input.group_id).await?;
     let content = Bytes::from(input.content);
     let work = files.write(&path, content, mode, condition);
-    let (placed, written) = run_share_change(&call, &input.group_id, &path, &files, work).await?;
+    let (placed, written) = run_share_change(&call, &input.group_id, &path, &*files, work).await?;
     let mut reply = Reply::json(&written)?.status(created_status(placed));
     reply.etag.clone_from(&written.entry.etag);
     Ok(reply)
@@ -225,8 +225,14 @@ pub(crate) async fn write(call: Call, input: WriteFile) -> Result<Reply, Problem
 pub(crate) async fn make_dir(call: Call, input: PathRef) -> Result<Reply, Problem> {
     let path = SharePath::parse(&input.path)?;
     let files = call.hub.open_share(&input.group_id).await?;
-    let (placed, entry) =
-        run_share_change(&call, &input.group_id, &path, &files, files.make_dir(&path)).await?;
+    let (placed, entry) = run_share_change(
+        &call,
+        &input.group_id,
+        &path,
+        &*files,
+        files.make_dir(&path),
+    )
+    .await?;
     Ok(entry_reply(&entry)?.status(created_status(placed)))
 }
 
@@ -238,7 +244,7 @@ pub(crate) async fn move_path(call: Call, input: Move) -> Result<Reply, Problem>
         &call,
         &input.group_id,
         &to,
-        &files,
+        &*files,
         files.relocate(&from, &to, condition),
     )
     .await?;
@@ -258,7 +264,7 @@ pub(crate) async fn remove(call: Call, input: Remove) -> Result<Reply, Problem> 
         &call,
         &input.group_id,
         &path,
-        &files,
+        &*files,
         files.remove(&path, removal, condition),
     )
     .await?;
@@ -269,11 +275,11 @@ fn parse_optional_path(path: Option<&str>) -> Result<Option<SharePath>, Problem>
     path.map(SharePath::parse).transpose()
 }
 
-fn parse_if_match(call: &Call) -> Result<Option<IfMatch>, Problem> {
+pub(crate) fn parse_if_match(call: &Call) -> Result<Option<IfMatch>, Problem> {
     call.if_match.as_deref().map(IfMatch::parse).transpose()
 }
 
-fn created_status(placed: CreateOutcome) -> u16 {
+pub(crate) fn created_status(placed: CreateOutcome) -> u16 {
     match placed {
         CreateOutcome::Created => 201,
         CreateOutcome::Replaced => 200,
@@ -281,11 +287,11 @@ fn created_status(placed: CreateOutcome) -> u16 {
 }
 
 /// Changes a share, recorded together with how much it holds then.
-async fn run_share_change<T>(
+pub(crate) async fn run_share_change<T>(
     call: &Call,
     group: &GroupId,
     path: &SharePath,
-    files: &DirectoryFiles,
+    files: &dyn Files,
     work: impl Future<Output = Result<T, Problem>>,
 ) -> Result<T, Problem> {
     let measure = async {

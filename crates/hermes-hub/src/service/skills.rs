@@ -7,6 +7,7 @@ use hermes_store::skills::Skill;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use tokio::io::AsyncReadExt;
 
 use super::{TenantRef, directory_problem, run_blocking};
 use crate::{
@@ -21,12 +22,18 @@ use crate::{
     },
 };
 
+pub(crate) mod install;
+pub(crate) mod library;
+pub(crate) mod package;
+
 const NO_CATEGORY: &str = "-";
 const MAX_FILES: usize = 2000;
 const MAX_FILE_DEPTH: usize = 8;
 /// Deeper than any sensible collection of skills.
 const MAX_SKILL_DEPTH: usize = 6;
 const CONFIG_FILE: &str = "config.yaml";
+/// More than a file of a skill that was installed through the Hub has.
+const MAX_COMPARED_BYTES: u64 = 9 << 20;
 
 /// A skill.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -118,7 +125,7 @@ pub(crate) struct SetSkillState {
 }
 
 /// A skill with its category and its directory below `skills`.
-struct FoundSkill {
+pub(crate) struct FoundSkill {
     summary: SkillSummary,
     category: String,
     directory: String,
@@ -203,6 +210,42 @@ pub(crate) async fn set_state(call: Call, input: SetSkillState) -> Result<Reply,
     // Before the reply, so that a run started after it uses the new settings.
     call.hub.push_settings_now(&record.id).await;
     Reply::json(&skill.summary)
+}
+
+/// The names of all skills, disabled ones too.
+pub(crate) async fn skill_names(
+    call: &Call,
+    record: &TenantRecord,
+) -> Result<Vec<String>, Problem> {
+    let skills = scan_skills(&call.hub, record).await?;
+    Ok(skills.into_iter().map(|skill| skill.summary.name).collect())
+}
+
+/// The files of an installed skill, by their paths in it; `None` if there is none of that name.
+pub(crate) async fn installed_files(
+    call: &Call,
+    record: &TenantRecord,
+    name: &str,
+) -> Result<Option<BTreeMap<SharePath, Vec<u8>>>, Problem> {
+    let skills = scan_skills(&call.hub, record).await?;
+    let Some(skill) = skills.into_iter().find(|skill| skill.summary.name == name) else {
+        return Ok(None);
+    };
+    let tree = open_skills(&call.hub, record).await?;
+    let mut files = BTreeMap::new();
+    for entry in walk_files(&tree, &skill.directory).await? {
+        let mut download = tree.download(&SharePath::parse(&entry.path)?, None).await?;
+        let mut content = Vec::new();
+        let most = download.length.min(MAX_COMPARED_BYTES);
+        (&mut download.file)
+            .take(most)
+            .read_to_end(&mut content)
+            .await
+            .map_err(|error| Problem::internal(&error))?;
+        let below = entry.path[skill.directory.len()..].trim_start_matches('/');
+        files.insert(SharePath::parse(below)?, content);
+    }
+    Ok(Some(files))
 }
 
 fn skill_not_found(name: &str) -> Problem {

@@ -30,6 +30,10 @@ pub(crate) struct ListTenants {
     status: Option<TenantStatus>,
     /// Only tenants whose id or name contains this.
     search: Option<String>,
+    /// Only tenants of this flavor.
+    flavor: Option<String>,
+    /// Only tenants with this label: `name`, or `name=value`.
+    label: Option<String>,
     /// How many at most, 1 to 500.
     limit: Option<u32>,
     /// The `nextCursor` of the page before.
@@ -146,6 +150,11 @@ pub(crate) async fn list(call: Call, input: ListTenants) -> Result<Reply, Proble
             .map_or(TenantFilter::Present, TenantFilter::Status),
         only: call.principal().visible_tenants(),
         text: input.search,
+        flavor: input.flavor,
+        label: input.label.map(|label| match label.split_once('=') {
+            Some((name, value)) => (name.trim().to_owned(), Some(value.trim().to_owned())),
+            None => (label.trim().to_owned(), None),
+        }),
     };
     let effective_documents = call.hub.effective_documents();
     let mut tenants = Vec::new();

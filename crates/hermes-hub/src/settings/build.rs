@@ -1,11 +1,17 @@
 //! Builds settings from values and defaults.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use hermes_config::Secret;
 
 use super::{
-    AuditSettings, BackupSettings, IsolationMode, IsolationSettings, McpSettings, MetricsSettings,
-    RequestLimits, RunSettings, RuntimeKind, Settings, SettingsError, SyncSettings, TenantSettings,
-    TlsSettings, ToolChoice, host_of, invalid_value, values::SettingValues,
+    AuditSettings, BackupSettings, DatabaseSettings, IsolationMode, IsolationSettings, McpSettings,
+    MetricsSettings, ObjectSettings, OidcSettings, RequestLimits, RunSettings, RuntimeKind,
+    Settings, SettingsError, SyncSettings, TelemetrySettings, TenantSettings, TlsSettings,
+    ToolChoice, host_of, invalid_value, is_protected_address, values::SettingValues,
 };
 
 impl Settings {
@@ -42,12 +48,8 @@ impl Settings {
             insecure_http: values.flag("insecure_http")?.unwrap_or(false),
             allowed_hosts: values.list("allowed_hosts")?.unwrap_or_default(),
             allowed_origins: values.list("allowed_origins")?.unwrap_or_default(),
-            database_url: values
-                .text("database.url")?
-                .unwrap_or_else(|| format!("sqlite:{}", data_dir.join("hub.db").display())),
-            objects_url: values
-                .text("objects.url")?
-                .unwrap_or_else(|| format!("file:{}", data_dir.join("shares").display())),
+            database: DatabaseSettings::build(values, &data_dir)?,
+            objects: ObjectSettings::build(values, &data_dir)?,
             secret_key_file: values
                 .path("secrets.key_file")?
                 .unwrap_or_else(|| data_dir.join("secret.key")),
@@ -123,18 +125,131 @@ impl Settings {
                 },
                 per_tenant: values.flag("metrics.per_tenant")?.unwrap_or(false),
             },
+            telemetry: TelemetrySettings::build(values)?,
             node_id: values.text("node.id")?,
             lease_seconds: values.count::<u64>("node.lease_seconds", 15)?.max(3),
+            node_capacity: values.count::<usize>("node.capacity", 1_000)?.max(1),
             drain_seconds: values.count("shutdown.drain_seconds", 30)?,
             backup: BackupSettings {
                 schedule: values.text("backup.schedule")?.filter(|text| text != "off"),
                 keep: values.count("backup.keep", 7)?,
                 path: values.path("backup.path")?,
             },
+            event_retention_days: values.count::<u64>("events.retention_days", 7)?.max(1),
+            allow_private_webhooks: values.flag("webhooks.allow_private")?.unwrap_or(false),
+            usage_prices: values.prices("usage.prices")?,
+            oidc: OidcSettings::build(values)?,
             data_dir,
         };
         settings.check()?;
         Ok(settings)
+    }
+}
+
+impl DatabaseSettings {
+    fn build(values: &SettingValues, data_dir: &Path) -> Result<Self, SettingsError> {
+        let url = values.text("database.url")?;
+        let url = url.unwrap_or_else(|| format!("sqlite:{}", data_dir.join("hub.db").display()));
+        let settings = Self {
+            url: Secret::new(url),
+            listen_url: values.text("database.listen_url")?.map(Secret::new),
+            max_connections: values.count::<u32>("database.max_connections", 16)?,
+        };
+        // Without the address: it may have a password.
+        if settings.sqlite_path().is_none() && !settings.is_postgres() {
+            return Err(invalid_value(
+                "database.url",
+                "must be `sqlite:` and a path, or `postgres://user@host/database`",
+            ));
+        }
+        if settings.max_connections < 3 {
+            return Err(invalid_value(
+                "database.max_connections",
+                "must be at least 3",
+            ));
+        }
+        Ok(settings)
+    }
+}
+
+impl ObjectSettings {
+    fn build(values: &SettingValues, data_dir: &Path) -> Result<Self, SettingsError> {
+        let url = values
+            .text("objects.url")?
+            .unwrap_or_else(|| format!("file:{}", data_dir.join("shares").display()));
+        let settings = Self {
+            url,
+            endpoint: values.text("objects.endpoint")?,
+            region: values.text("objects.region")?,
+            allow_http: values.flag("objects.allow_http")?.unwrap_or(false),
+            access_key_id: values.text("objects.access_key_id")?,
+            secret_access_key: values.text("objects.secret_access_key")?.map(Secret::new),
+        };
+        if settings.access_key_id.is_some() != settings.secret_access_key.is_some() {
+            return Err(invalid_value(
+                "objects",
+                "needs both `objects.access_key_id` and `objects.secret_access_key`, or neither",
+            ));
+        }
+        Ok(settings)
+    }
+}
+
+impl OidcSettings {
+    fn build(values: &SettingValues) -> Result<Option<Self>, SettingsError> {
+        let (issuer, client_id) =
+            match (values.text("oidc.issuer")?, values.text("oidc.client_id")?) {
+                (Some(issuer), Some(client_id)) => (issuer, client_id),
+                (None, None) => return Ok(None),
+                _ => {
+                    let reason = "needs both `oidc.issuer` and `oidc.client_id`";
+                    return Err(invalid_value("oidc", reason));
+                }
+            };
+        if !is_protected_address(&issuer) {
+            let reason = "must be an https address such as `https://login.example.com`";
+            return Err(invalid_value("oidc.issuer", reason));
+        }
+        let roles = values.roles("oidc.roles")?;
+        if roles.is_empty() {
+            let reason = "must give at least one group a role; `\"*\": viewer` is everybody";
+            return Err(invalid_value("oidc.roles", reason));
+        }
+        let usual = || ["openid", "profile", "email", "groups"].map(str::to_owned);
+        let mut scopes = values
+            .list("oidc.scopes")?
+            .unwrap_or_else(|| usual().into());
+        if !scopes.iter().any(|scope| scope == "openid") {
+            scopes.insert(0, "openid".to_owned());
+        }
+        Ok(Some(Self {
+            issuer,
+            client_id,
+            client_secret: values.text("oidc.client_secret")?.map(Secret::new),
+            scopes,
+            groups_claim: values
+                .text("oidc.groups_claim")?
+                .unwrap_or_else(|| "groups".into()),
+            roles,
+        }))
+    }
+}
+
+impl TelemetrySettings {
+    fn build(values: &SettingValues) -> Result<Self, SettingsError> {
+        let sample_ratio = values.parsed("telemetry.sample_ratio", "a number from 0 to 1")?;
+        if sample_ratio.is_some_and(|ratio| !(0.0..=1.0).contains(&ratio)) {
+            return Err(invalid_value(
+                "telemetry.sample_ratio",
+                "must be a number from 0 to 1",
+            ));
+        }
+        Ok(Self {
+            endpoint: values.text("telemetry.endpoint")?,
+            headers: values.text("telemetry.headers")?.map(Secret::new),
+            sample_ratio,
+            service_name: values.text("telemetry.service_name")?,
+        })
     }
 }
 

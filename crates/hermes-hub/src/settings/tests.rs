@@ -34,8 +34,8 @@ fn without_a_file_the_defaults_hold() {
     assert_eq!(settings.listen.to_string(), "127.0.0.1:7878");
     assert_eq!(settings.public_url, "http://127.0.0.1:7878");
     assert_eq!(
-        settings.database_url,
-        format!("sqlite:{data}/hermes-hub/hub.db")
+        settings.database.url.expose(),
+        &format!("sqlite:{data}/hermes-hub/hub.db")
     );
     assert_eq!(settings.limits.read_bytes, 1024 * 1024);
     assert_eq!(settings.runs.max_concurrent, 4);
@@ -133,9 +133,57 @@ fn values_of_the_wrong_kind_are_told() {
 }
 
 #[test]
+fn passwords_of_databases_come_from_references_and_are_never_shown() {
+    let file = "database:\n  url: postgres://hub:${PASSWORD}@db/hub\n  listen_url: postgres://hub:${PASSWORD}@direct/hub\n";
+    let settings = load(file, &[("PASSWORD", "hunter2")], &[]).unwrap();
+    assert!(settings.database.is_postgres());
+    assert_eq!(
+        settings.database.url.expose(),
+        "postgres://hub:hunter2@db/hub"
+    );
+    assert!(!format!("{settings:?}").contains("hunter2"));
+    let wrong = load("database: {url: 'mysql://hub:hunter2@db/hub'}", &[], &[]);
+    let wrong = wrong.unwrap_err().to_string();
+    assert!(wrong.contains("`database.url`"), "{wrong}");
+    assert!(!wrong.contains("hunter2"), "{wrong}");
+    assert!(load("database: {max_connections: 2}", &[], &[]).is_err());
+}
+
+#[test]
 fn every_setting_is_documented() {
     let page = include_str!("../../../../docs/reference/hub.md");
     for key in super::values::KEYS {
         assert!(page.contains(&format!("`{key}`")), "`{key}` is missing");
     }
+}
+
+#[test]
+fn a_sign_in_provider_needs_its_address_a_name_and_roles() {
+    let file = "
+oidc:
+  issuer: https://login.example.com/realm
+  client_id: hermes
+  client_secret: ${env:OIDC_SECRET}
+  scopes: [profile]
+  roles: {team: operator, '*': viewer}
+";
+    let oidc = load(file, &[("OIDC_SECRET", "hunter2")], &[]).unwrap().oidc;
+    let oidc = oidc.unwrap();
+    assert_eq!(oidc.scopes, ["openid", "profile"]);
+    assert_eq!(oidc.groups_claim, "groups");
+    assert_eq!(oidc.roles["team"], Role::Operator);
+    assert!(!format!("{oidc:?}").contains("hunter2"));
+    let roles = [("HERMES_HUB_OIDC__ROLES", r#"{"a":"admin"}"#)];
+    let start = "oidc: {issuer: 'http://127.0.0.1:9', client_id: hermes}";
+    let oidc = load(start, &roles, &[]).unwrap().oidc.unwrap();
+    assert_eq!(oidc.roles["a"], Role::Admin);
+    assert_eq!(load("", &[], &[]).unwrap().oidc, None);
+
+    let told = |file: &str| load(file, &[], &[]).unwrap_err().to_string();
+    assert!(told("oidc: {issuer: 'https://a.example'}").contains("oidc.client_id"));
+    assert!(told(start).contains("oidc.roles"), "nobody would have one");
+    let plain = "oidc: {issuer: 'http://a.example', client_id: x, roles: {a: admin}}";
+    assert!(told(plain).contains("https"), "{}", told(plain));
+    let wrong = "oidc: {issuer: 'https://a.example', client_id: x, roles: {a: king}}";
+    assert!(told(wrong).contains("`operator`"), "{}", told(wrong));
 }

@@ -9,13 +9,14 @@ use std::{
 use hermes_config::{Home, ReferencePolicy, ReferenceTemplate, Variables, nearest};
 use serde_json::Value;
 
-use super::{SettingsError, invalid_value};
+use super::{ModelPrice, SettingsError, invalid_value};
+use crate::api_types::Role;
 
 const ENV_PREFIX: &str = "HERMES_HUB_";
 /// Variables with this prefix that belong to the command line.
 const CLIENT_VARIABLES: [&str; 2] = ["URL", "TOKEN"];
 /// The known keys, dotted as they are nested in the file.
-pub(super) const KEYS: [&str; 51] = [
+pub(super) const KEYS: [&str; 72] = [
     "listen",
     "public_url",
     "data_dir",
@@ -26,7 +27,14 @@ pub(super) const KEYS: [&str; 51] = [
     "allowed_hosts",
     "allowed_origins",
     "database.url",
+    "database.listen_url",
+    "database.max_connections",
     "objects.url",
+    "objects.endpoint",
+    "objects.region",
+    "objects.allow_http",
+    "objects.access_key_id",
+    "objects.secret_access_key",
     "secrets.key_file",
     "admin_token_file",
     "runtime",
@@ -61,12 +69,26 @@ pub(super) const KEYS: [&str; 51] = [
     "audit.retention_days",
     "metrics.listen",
     "metrics.per_tenant",
+    "telemetry.endpoint",
+    "telemetry.headers",
+    "telemetry.sample_ratio",
+    "telemetry.service_name",
     "node.id",
     "node.lease_seconds",
+    "node.capacity",
     "shutdown.drain_seconds",
     "backup.schedule",
     "backup.keep",
     "backup.path",
+    "events.retention_days",
+    "webhooks.allow_private",
+    "usage.prices",
+    "oidc.issuer",
+    "oidc.client_id",
+    "oidc.client_secret",
+    "oidc.scopes",
+    "oidc.groups_claim",
+    "oidc.roles",
 ];
 
 #[derive(Debug, Clone, Default)]
@@ -270,6 +292,71 @@ impl SettingValues {
                 .map(Some),
             Some(_) => Err(invalid_value(key, "must be a list of texts")),
         }
+    }
+
+    /// Prices by model; a variable has them as JSON.
+    pub(super) fn prices(&self, key: &str) -> Result<BTreeMap<String, ModelPrice>, SettingsError> {
+        let wrong = |model: &str| {
+            let reason = format!(
+                "`{model}` must have `input` and `output`, and may have `cached`: prices of a million tokens"
+            );
+            invalid_value(key, reason)
+        };
+        let document = match self.0.get(key) {
+            Some(Value::String(text)) => serde_json::from_str(text)
+                .map_err(|_| invalid_value(key, "must be a mapping of models to prices"))?,
+            other => other.cloned().unwrap_or_default(),
+        };
+        let models = match document {
+            Value::Null => return Ok(BTreeMap::new()),
+            Value::Object(models) => models,
+            _ => return Err(invalid_value(key, "must be a mapping of models to prices")),
+        };
+        let mut prices = BTreeMap::new();
+        for (model, given) in models {
+            let members = given.as_object().ok_or_else(|| wrong(&model))?;
+            let known = ["input", "output", "cached"];
+            let price = |name: &str| match members.get(name) {
+                None => Ok(None),
+                Some(value) => match value.as_f64() {
+                    Some(price) if price.is_finite() && price >= 0.0 => Ok(Some(price)),
+                    _ => Err(wrong(&model)),
+                },
+            };
+            if members.keys().any(|name| !known.contains(&name.as_str())) {
+                return Err(wrong(&model));
+            }
+            let input = price("input")?.ok_or_else(|| wrong(&model))?;
+            let found = ModelPrice {
+                input,
+                output: price("output")?.ok_or_else(|| wrong(&model))?,
+                cached: price("cached")?.unwrap_or(input),
+            };
+            prices.insert(model, found);
+        }
+        Ok(prices)
+    }
+
+    /// Roles by group; a variable has them as JSON.
+    pub(super) fn roles(&self, key: &str) -> Result<BTreeMap<String, Role>, SettingsError> {
+        let wrong = || {
+            let reason = "must be a mapping of groups to `viewer`, `operator` or `admin`";
+            invalid_value(key, reason)
+        };
+        let document = match self.0.get(key) {
+            Some(Value::String(text)) => serde_json::from_str(text).map_err(|_| wrong())?,
+            other => other.cloned().unwrap_or_default(),
+        };
+        let groups = match document {
+            Value::Null => return Ok(BTreeMap::new()),
+            Value::Object(groups) => groups,
+            _ => return Err(wrong()),
+        };
+        let roles = groups.into_iter().map(|(group, role)| {
+            let role = role.as_str().and_then(Role::from_word);
+            role.map(|role| (group, role)).ok_or_else(wrong)
+        });
+        roles.collect()
     }
 
     /// One of some words, by default the first.

@@ -16,6 +16,9 @@ use crate::{GroupId, TenantId};
 /// Created at the start; others are created when needed.
 const SUBDIRECTORIES: [&str; 5] = ["tenants", "shares", "trash", "sync", "logs"];
 
+/// Links to databases of homes while they are read.
+pub(crate) const READING_DIR: &str = "reading";
+
 #[derive(Debug, thiserror::Error)]
 pub enum DataDirError {
     #[error(
@@ -128,6 +131,8 @@ impl DataDir {
             }
             Err(fs::TryLockError::Error(source)) => return Err(error(source)),
         }
+        // What a killed Hub has left of its reading.
+        let _ = fs::remove_dir_all(self.root.join(READING_DIR));
         let now = crate::api_types::Time::now();
         let holder = format!("process {}, since {now}\n", std::process::id());
         file.set_len(0)

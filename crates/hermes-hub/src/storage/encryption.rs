@@ -7,6 +7,7 @@ use chacha20poly1305::{
     aead::{Aead, Payload},
 };
 use hermes_config::{Secret, random::random_bytes};
+use sha2::{Digest, Sha256};
 
 use crate::storage::state::{State, StateError};
 
@@ -49,9 +50,39 @@ impl EncryptionContext {
         Self(format!("runtime_key:{tenant_uid}"))
     }
 
+    /// A part of a file of a home.
+    pub(crate) fn chunk(tenant_uid: &str, name: &str) -> Self {
+        Self(format!("chunk:{tenant_uid}:{name}"))
+    }
+
+    /// The list of a home's files at a checkpoint.
+    pub(crate) fn manifest(tenant_uid: &str, checkpoint: &str) -> Self {
+        Self(format!("manifest:{tenant_uid}:{checkpoint}"))
+    }
+
     /// The stored reply of a request with this idempotency key.
     pub fn reply(key: &str) -> Self {
         Self(format!("reply:{key}"))
+    }
+
+    /// A sign-in at an identity provider, in the cookie of the browser that has begun it.
+    pub(crate) fn sign_in() -> Self {
+        Self("sign_in".into())
+    }
+
+    /// The ID token that somebody signed in with, which signs them out at the provider.
+    pub(crate) fn id_token(subject: &str) -> Self {
+        Self(format!("id_token:{subject}"))
+    }
+
+    /// What a login to an MCP server brings back.
+    pub fn login_state() -> Self {
+        Self("login_state".into())
+    }
+
+    /// The secret of a webhook.
+    pub fn webhook(id: &str) -> Self {
+        Self(format!("webhook:{id}"))
     }
 
     fn key_check() -> Self {
@@ -62,11 +93,11 @@ impl EncryptionContext {
 #[derive(Debug, thiserror::Error)]
 pub enum EncryptionError {
     #[error(
-        "the secret key `{path}` is missing, and the database has secrets that only it decrypts; put the file back, or restore a backup made with its key"
+        "the secret key `{path}` is missing, and the database has secrets that only it decrypts; put the file back, copy it from another node, or restore a backup made with its key"
     )]
     KeyMissing { path: String },
     #[error(
-        "the secret key `{path}` is not the one that encrypted the database's secrets; put the right file back"
+        "the secret key `{path}` is not the one that encrypted the database's secrets; put the right file back, or copy it from another node"
     )]
     WrongKey { path: String },
     #[error(
@@ -86,7 +117,11 @@ pub enum EncryptionError {
 
 /// The key that encrypts and decrypts secrets.
 #[derive(Clone)]
-pub struct SecretKey(XChaCha20Poly1305);
+pub struct SecretKey {
+    cipher: XChaCha20Poly1305,
+    /// Derived from the key, for [`Self::name_of`].
+    naming: [u8; 32],
+}
 
 impl fmt::Debug for SecretKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -99,7 +134,10 @@ impl SecretKey {
     /// is the key of the database's secrets.
     pub async fn load(path: &Path, state: &dyn State) -> Result<Self, EncryptionError> {
         let shown = path.display().to_string();
-        let has_sealed = state.has_encrypted().await?;
+        let check = state.meta(KEY_CHECK).await?;
+        // Another node may encrypt with the key that the check was made with, even if there is nothing encrypted yet.
+        let must_open =
+            state.has_encrypted().await? || (state.has_other_nodes() && check.is_some());
         let key = match read_key_file(path) {
             Ok(Some(bytes)) => Self::from_bytes(bytes),
             Ok(None) => return Err(EncryptionError::InvalidKey { path: shown }),
@@ -109,23 +147,32 @@ impl SecretKey {
                     source: error,
                 });
             }
-            Err(_) if has_sealed => return Err(EncryptionError::KeyMissing { path: shown }),
+            Err(_) if must_open => return Err(EncryptionError::KeyMissing { path: shown }),
             Err(_) => Self::generate(path)?,
         };
-        let check = state
-            .meta(KEY_CHECK)
-            .await?
-            .map(EncryptedSecret::from_bytes);
-        let opens =
-            check.is_some_and(|check| key.decrypt(&EncryptionContext::key_check(), &check).is_ok());
-        if !opens {
-            if has_sealed {
-                return Err(EncryptionError::WrongKey { path: shown });
-            }
-            let sealed = key.encrypt(&EncryptionContext::key_check(), "hermes")?;
+        if check.as_ref().is_some_and(|check| key.opens_check(check)) {
+            return Ok(key);
+        }
+        if must_open {
+            return Err(EncryptionError::WrongKey { path: shown });
+        }
+        let sealed = key.encrypt(&EncryptionContext::key_check(), "hermes")?;
+        if check.is_some() {
             state.set_meta(KEY_CHECK, sealed.as_bytes()).await?;
+            return Ok(key);
+        }
+        // Nodes that start together for the first time may each have made a key.
+        let stored = state.init_meta(KEY_CHECK, sealed.as_bytes()).await?;
+        if !key.opens_check(&stored) {
+            return Err(EncryptionError::WrongKey { path: shown });
         }
         Ok(key)
+    }
+
+    fn opens_check(&self, check: &[u8]) -> bool {
+        let check = EncryptedSecret::from_bytes(check.to_vec());
+        self.decrypt(&EncryptionContext::key_check(), &check)
+            .is_ok()
     }
 
     pub fn encrypt(
@@ -133,19 +180,37 @@ impl SecretKey {
         context: &EncryptionContext,
         value: &str,
     ) -> Result<EncryptedSecret, EncryptionError> {
+        self.encrypt_bytes(context, value.as_bytes())
+            .map(EncryptedSecret)
+    }
+
+    pub(crate) fn encrypt_bytes(
+        &self,
+        context: &EncryptionContext,
+        value: &[u8],
+    ) -> Result<Vec<u8>, EncryptionError> {
         let nonce = random_bytes::<NONCE_BYTES>()?;
         let payload = Payload {
-            msg: value.as_bytes(),
+            msg: value,
             aad: context.0.as_bytes(),
         };
         let text = self
-            .0
+            .cipher
             .encrypt(&XNonce::from(nonce), payload)
             .map_err(|_| EncryptionError::Damaged)?;
-        let mut bytes = vec![FORMAT_VERSION];
+        let mut bytes = Vec::with_capacity(1 + nonce.len() + text.len());
+        bytes.push(FORMAT_VERSION);
         bytes.extend(nonce);
         bytes.extend(text);
-        Ok(EncryptedSecret(bytes))
+        Ok(bytes)
+    }
+
+    /// A name for content that says nothing of it to those who do not have the key.
+    pub(crate) fn name_of(&self, content: &[u8]) -> String {
+        let mut hash = Sha256::new();
+        hash.update(self.naming);
+        hash.update(Sha256::digest(content));
+        crate::api_types::ids::hex(&hash.finalize())
     }
 
     pub fn decrypt(
@@ -153,8 +218,18 @@ impl SecretKey {
         context: &EncryptionContext,
         sealed: &EncryptedSecret,
     ) -> Result<Secret<String>, EncryptionError> {
+        let value = self.decrypt_bytes(context, &sealed.0)?;
+        String::from_utf8(value)
+            .map(Secret::new)
+            .map_err(|_| EncryptionError::Damaged)
+    }
+
+    pub(crate) fn decrypt_bytes(
+        &self,
+        context: &EncryptionContext,
+        sealed: &[u8],
+    ) -> Result<Vec<u8>, EncryptionError> {
         let rest = sealed
-            .0
             .strip_prefix(&[FORMAT_VERSION])
             .ok_or(EncryptionError::Damaged)?;
         let (nonce, text) = rest
@@ -164,17 +239,19 @@ impl SecretKey {
             msg: text,
             aad: context.0.as_bytes(),
         };
-        let value = self
-            .0
+        self.cipher
             .decrypt(&XNonce::from(*nonce), payload)
-            .map_err(|_| EncryptionError::Damaged)?;
-        String::from_utf8(value)
-            .map(Secret::new)
             .map_err(|_| EncryptionError::Damaged)
     }
 
-    fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(XChaCha20Poly1305::new(&Key::from(bytes)))
+    pub(crate) fn from_bytes(bytes: [u8; 32]) -> Self {
+        let mut naming = Sha256::new();
+        naming.update(b"hermes-hub names of contents");
+        naming.update(bytes);
+        Self {
+            cipher: XChaCha20Poly1305::new(&Key::from(bytes)),
+            naming: naming.finalize().into(),
+        }
     }
 
     fn generate(path: &Path) -> Result<Self, EncryptionError> {

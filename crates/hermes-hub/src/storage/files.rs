@@ -3,12 +3,15 @@
 
 mod api_types;
 mod archive;
+mod archive_reader;
 mod budget;
+mod delete_tree;
 mod directory;
 mod find;
 mod go_glob;
 mod go_regex;
 mod home_directory;
+mod objects;
 mod path;
 mod problems;
 mod quota;
@@ -26,11 +29,12 @@ use crate::{Problem, ProblemCode};
 
 pub use crate::storage::files::api_types::{
     CreateOutcome, EntryType, FileEntry, FileText, FindResult, GrepMatch, GrepResult, Listing,
-    TreeUsage, WrittenFile,
+    TrashedEntry, TreeUsage, WrittenFile,
 };
 pub(crate) use crate::storage::files::problems::{problem_from_errno, problem_from_io};
 pub use archive::ArchiveChunks;
-pub use directory::{DirectoryFiles, empty_trash};
+pub(crate) use archive_reader::{ArchiveEntry, ArchiveLimits, read_archive};
+pub use directory::{DirectoryFiles, UnpackedArchive, empty_trash, forget_origins};
 pub(crate) use directory::{
     count::{measure_directory, remove_temp_files_below},
     run_blocking,
@@ -40,13 +44,18 @@ pub use find::FindQuery;
 pub use go_glob::GoGlob;
 pub use go_regex::{CaseMatching, GoRegex};
 pub(crate) use home_directory::HomeDirectory;
+pub use objects::{BlobStore, ObjectFiles};
 pub use path::SharePath;
+pub(crate) use quota::Quota;
 pub use quota::QuotaLimits;
 pub use search::GrepQuery;
 pub use text::LineRange;
 pub(crate) use tree::{Tree, read_entries};
 pub(crate) use walk::walk_tree;
 pub use workspace::{ByteRange, Download, Workspace};
+
+/// How many removed things a list has.
+pub const TRASH_ENTRIES: usize = 500;
 
 /// Limits of operations and of a share. They may change at any time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,6 +101,14 @@ pub trait Files: Send + Sync + 'static {
     /// Reads lines of a text file.
     async fn read(&self, path: &SharePath, lines: LineRange) -> Result<FileText, Problem>;
 
+    /// Bytes of any file from a position on, at most so many; none behind its end.
+    async fn read_part(
+        &self,
+        path: &SharePath,
+        start: u64,
+        most: usize,
+    ) -> Result<(FileEntry, Bytes), Problem>;
+
     async fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem>;
 
     /// Searches contents; stops early when cancelled.
@@ -133,7 +150,16 @@ pub trait Files: Send + Sync + 'static {
         condition: Option<IfMatch>,
     ) -> Result<(), Problem>;
 
+    /// What was removed and can be restored, the newest first, at most [`TRASH_ENTRIES`].
+    async fn list_trash(&self) -> Result<Vec<TrashedEntry>, Problem>;
+
+    /// Moves something from the trash back to where it was, if nothing is there now.
+    async fn restore(&self, id: &str) -> Result<FileEntry, Problem>;
+
     async fn usage(&self) -> Result<TreeUsage, Problem>;
+
+    /// Removes what interrupted writes have left in a directory.
+    async fn clear_interrupted(&self, directory: &SharePath) -> Result<(), Problem>;
 
     fn set_limits(&self, limits: FileLimits);
 }

@@ -2,32 +2,66 @@
 //!
 //! Whatever changes something on somebody's behalf takes an audit entry along and commits it in the same transaction,
 //! so that there is neither an effect without its entry nor an entry without its effect. Other nodes may use the same
-//! database: nothing is remembered in the process, except what [`State::changes_of`] keeps current.
+//! database: nothing is remembered in the process, except what [`State::catch_up`] and the counts of changes keep current.
+
+use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use crate::{Problem, ProblemCode, TenantId, storage::audit::NewAuditEntry};
+use crate::{
+    Problem, ProblemCode, TenantId,
+    api_types::{ReachedLimit, Time},
+    storage::audit::NewAuditEntry,
+};
 
 mod approvals;
 mod audit;
+mod batch_queue;
+mod checkpoints;
+mod columns;
+mod commands;
+mod commit_trace;
+mod console_sessions;
 mod cron;
 mod documents;
 mod env;
 mod files;
 mod groups;
+mod hub_events;
 mod idempotency;
+mod leases;
 mod mcp_sessions;
+mod notices;
+mod open;
+mod overview;
 mod page;
+mod postgres;
+mod provided_skills;
+mod records;
 mod runs;
+mod share_index;
+mod skill_library;
 mod sqlite;
+mod tables;
+mod tenant_updates;
 mod tenants;
 mod tokens;
+mod usage;
+mod webhooks;
 
 pub use approvals::{ApprovalQuery, ApprovalStore, CarriedDecision, NewApproval, NewDecision};
 pub use audit::{
-    AUDIT_PORTION, AuditOrder, AuditQuery, AuditStore, BrokenEntry, ChainCheck, ChainHead,
+    AUDIT_PORTION, AuditOrder, AuditPart, AuditPoint, AuditQuery, AuditStore, BrokenEntry,
+    ChainCheck, ChainHead,
 };
-pub use cron::{CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, NewFire};
+pub use checkpoints::{CheckpointId, CheckpointRow, CheckpointStore, NewCheckpoint};
+pub use commands::{CommandStore, NodeCommand};
+pub use console_sessions::{
+    ConsoleSession, ConsoleSessionStore, NewConsoleSession, SessionHolder, SignedInPerson,
+};
+pub use cron::{
+    CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, NewFire, NextJobTime,
+};
 pub use documents::{AppliedCounts, Document, DocumentKind, DocumentStore};
 pub use env::{EnvStore, NewVariable};
 pub use files::{
@@ -35,21 +69,42 @@ pub use files::{
     StorageUsage, TotalUsage, UnfinishedOperation, UsageOwner,
 };
 pub use groups::{GroupChange, GroupDeletion, GroupRecord, GroupStore};
+pub use hub_events::{HubEventQuery, HubEventRange, HubEventStore, NEAR_QUOTA, NewHubEvent};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, StoredReply};
+pub use leases::{
+    GrantedLease, HeldTenant, LEASE_LOST, LeaseEpoch, LeaseHolder, LeaseStore, NodeRecord,
+    NodeReport, NodeStanding,
+};
 pub use mcp_sessions::{
     McpSession, McpSessionAdmission, McpSessionStore, McpSessionUse, SessionHash,
 };
+pub use notices::{Notice, NoticeStore};
+pub use open::{OpenedState, StateOpenError};
+pub use overview::{EndedRun, OverviewStore, TroubledTenant};
 pub use page::{Page, Paged};
+pub use postgres::{PostgresOpenError, PostgresOptions, PostgresState, TablesFound};
+pub use provided_skills::{ProvidedSkillStore, SkillRevisions};
 pub use runs::{
     NewEvent, NewRun, RunChange, RunEventPage, RunQuery, RunQueueStore, RunRecord, RunStore,
     RunUpdate, RunUpdated,
 };
+pub use share_index::{
+    BlobRef, IndexedContent, IndexedEntry, IndexedUsage, RemovedEntry, ShareIndexChange,
+    ShareIndexStore,
+};
+pub use skill_library::{LibrarySkillRecord, NewLibrarySkill, SkillLibraryStore};
 pub use sqlite::SqliteState;
+pub use tables::CopiedTable;
 pub use tenants::{
     AccessChange, NewRuntimeKey, NewTenant, Propagation, TenantChange, TenantDeletion,
     TenantFilter, TenantHome, TenantObservation, TenantQuery, TenantRecord, TenantStore,
 };
 pub use tokens::{NewSecret, NewToken, TokenRecord, TokenStore};
+pub use usage::{LimitChange, UsageQuery, UsageStore, UsageSum};
+pub use webhooks::{
+    AttemptResult, ClaimedDelivery, NewWebhook, NextAttempt, WebhookChange, WebhookRecord,
+    WebhookStore,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionCounts {
@@ -94,12 +149,22 @@ pub trait State:
     + DocumentStore
     + IdempotencyStore
     + McpSessionStore
+    + ConsoleSessionStore
     + RunStore
     + RunQueueStore
     + ApprovalStore
     + CronStore
     + FileOperationStore
+    + SkillLibraryStore
+    + ProvidedSkillStore
     + AuditStore
+    + UsageStore
+    + OverviewStore
+    + HubEventStore
+    + WebhookStore
+    + LeaseStore
+    + NoticeStore
+    + CommandStore
     + Send
     + Sync
     + 'static
@@ -108,15 +173,48 @@ pub trait State:
 
     fn connections(&self) -> ConnectionCounts;
 
-    /// How often a tenant's record was changed, disk space and groups included. `None` where others change it, too, or
+    /// Afterwards, the counts of changes know of all that was committed before this call, by whichever node.
+    async fn catch_up(&self) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// How often a tenant's record was changed, disk space and groups included, as far as this process knows. `None`
     /// where it is not known.
     fn changes_of(&self, _: &TenantId) -> Option<ChangeCount> {
+        None
+    }
+
+    /// How often tokens were changed; `None` where that is not counted.
+    fn token_changes(&self) -> Option<u64> {
+        None
+    }
+
+    /// How often policy, configuration or specialization were changed by whichever node; `None` where there is only one.
+    fn document_changes(&self) -> Option<u64> {
+        None
+    }
+
+    /// How often skills of the library or of groups were changed by whichever node; `None` where there is only one.
+    fn skill_changes(&self) -> Option<u64> {
+        None
+    }
+
+    /// Where the files of shares are, if they are in object storage.
+    fn share_index(&self) -> Option<Arc<dyn ShareIndexStore>> {
+        None
+    }
+
+    /// The checkpoints of homes, if nodes hand them over.
+    fn checkpoint_rows(&self) -> Option<Arc<dyn CheckpointStore>> {
         None
     }
 
     async fn meta(&self, name: &str) -> Result<Option<Vec<u8>>, StateError>;
 
     async fn set_meta(&self, name: &str, value: &[u8]) -> Result<(), StateError>;
+
+    /// Stores a value unless there is one, and returns the stored one. Of nodes that do so together, one stores its own.
+    async fn init_meta(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, StateError>;
 
     /// Whether there is any encrypted value.
     async fn has_encrypted(&self) -> Result<bool, StateError>;
@@ -158,6 +256,12 @@ pub enum StateError {
     /// A full queue, or too many sessions.
     #[error("{message}")]
     TooMany { message: String },
+    /// A tenant has used what it may use a day.
+    #[error("{}", limit.message(*resets_at))]
+    DailyLimit {
+        limit: ReachedLimit,
+        resets_at: Time,
+    },
     #[error("{message}")]
     OverQuota { message: String },
     #[error("the cursor does not belong to this list; start without one")]
@@ -176,6 +280,16 @@ impl StateError {
     pub(crate) fn broken(error: impl std::fmt::Display) -> Self {
         Self::Broken(error.to_string())
     }
+
+    /// The error of a statement, for one more of those whom it was for.
+    fn repeat(&self) -> Self {
+        match self {
+            Self::DiskFull(cause) => Self::DiskFull(cause.clone()),
+            Self::Broken(cause) => Self::Broken(cause.clone()),
+            Self::Unavailable(cause) => Self::Unavailable(cause.clone()),
+            error => Self::Unavailable(error.to_string()),
+        }
+    }
 }
 
 impl From<StateError> for Problem {
@@ -184,6 +298,12 @@ impl From<StateError> for Problem {
             StateError::NotFound { .. } => Problem::not_found(error.to_string()),
             StateError::Exists { .. } => {
                 Problem::new(ProblemCode::AlreadyExists, error.to_string())
+            }
+            // Nothing is wrong with the request: the node that has the lease now can do it.
+            StateError::Conflict { reason, message } if reason == LEASE_LOST => {
+                Problem::new(ProblemCode::Unavailable, format!("{message}; try again"))
+                    .with_reason(reason)
+                    .with_retry_after(1000)
             }
             StateError::Conflict { reason, message } => {
                 Problem::precondition(message).with_reason(reason)
@@ -195,6 +315,12 @@ impl From<StateError> for Problem {
                 Problem::new(ProblemCode::ResourceExhausted, message)
                     .with_reason("concurrency")
                     .with_retry_after(1000)
+            }
+            StateError::DailyLimit { resets_at, .. } => {
+                let wait = resets_at.millis().saturating_sub(Time::now().millis());
+                Problem::new(ProblemCode::ResourceExhausted, error.to_string())
+                    .with_reason("daily_limit")
+                    .with_retry_after(u64::try_from(wait).unwrap_or(0).max(1000))
             }
             StateError::OverQuota { message } => {
                 Problem::new(ProblemCode::OutOfSpace, message).with_reason("quota")

@@ -31,6 +31,7 @@ use crate::{
     tenants::{
         agents::slot::{AgentSlot, SlotPhase},
         bots::ConnectedBots,
+        leases::Leases,
         runtime::{AgentExit, ExitCause, ProcessStatus, Runtime, RuntimeError},
     },
 };
@@ -44,6 +45,7 @@ pub struct Agents {
     state: Arc<dyn State>,
     runtime: Arc<dyn Runtime>,
     tenant_lookup: Arc<dyn TenantLookup>,
+    leases: Arc<Leases>,
     node: String,
     slots: Mutex<HashMap<TenantId, AgentSlot>>,
     tasks: TaskTracker,
@@ -53,17 +55,31 @@ pub struct Agents {
 }
 
 impl Agents {
-    /// Spawns the health check task. Call it inside a tokio runtime.
+    /// The agents of a node that has its database for itself.
     pub fn new(
         state: Arc<dyn State>,
         runtime: Arc<dyn Runtime>,
         tenant_lookup: Arc<dyn TenantLookup>,
         node: String,
     ) -> Arc<Self> {
+        let leases = Leases::alone(Arc::clone(&state));
+        Self::with_leases(state, runtime, tenant_lookup, node, leases)
+    }
+
+    /// Agents run only for tenants whose lease this node holds. Spawns the health check task. Call it inside a tokio
+    /// runtime.
+    pub fn with_leases(
+        state: Arc<dyn State>,
+        runtime: Arc<dyn Runtime>,
+        tenant_lookup: Arc<dyn TenantLookup>,
+        node: String,
+        leases: Arc<Leases>,
+    ) -> Arc<Self> {
         let agents = Arc::new(Self {
             state,
             runtime,
             tenant_lookup,
+            leases,
             node,
             slots: Mutex::default(),
             tasks: TaskTracker::new(),
@@ -80,6 +96,10 @@ impl Agents {
 
     pub fn runtime(&self) -> &Arc<dyn Runtime> {
         &self.runtime
+    }
+
+    pub fn leases(&self) -> &Arc<Leases> {
+        &self.leases
     }
 
     /// Metrics of the agents and of everything that uses them.
@@ -162,7 +182,34 @@ impl Agents {
 
     /// Stops an agent and waits until its processes are gone: before its home is moved or its access ends.
     pub async fn stop_and_wait(self: &Arc<Self>, tenant: &TenantId) {
-        self.stop_agent(tenant, SlotPhase::Stopped).await;
+        self.stop_agent(tenant, SlotPhase::Stopped, STOP_GRACE)
+            .await;
+    }
+
+    /// The same, because another node is to work for the tenant. It gets this long.
+    pub async fn stop_for_handover(self: &Arc<Self>, tenant: &TenantId, grace: Duration) {
+        self.stop_agent(tenant, SlotPhase::Stopped, grace).await;
+        // Whatever its phase says: no process may be left in a home that another node has.
+        self.runtime.stop(tenant, Duration::ZERO).await;
+        // Nobody stopped it for good.
+        self.with_slot(tenant, |slot| {
+            if slot.phase() == SlotPhase::Stopped {
+                slot.set_phase(SlotPhase::Asleep);
+            }
+        });
+    }
+
+    /// Tells the runtime until when processes may live, by the leases that this node holds now.
+    pub fn pass_on_leases(&self) {
+        for tenant in self.awake() {
+            self.pass_on_lease(&tenant);
+        }
+    }
+
+    fn pass_on_lease(&self, tenant: &TenantId) {
+        if let Some(deadline) = self.leases.kill_time(tenant) {
+            self.runtime.set_deadline(tenant, deadline);
+        }
     }
 
     /// Keeps a tenant's agent from being stopped as idle while the guard lives.
@@ -195,6 +242,9 @@ impl Agents {
         if self.with_slot(tenant, |slot| slot.phase()) != SlotPhase::Running {
             return Ok(());
         }
+        let applying = self.with_slot(tenant, |slot| Arc::clone(&slot.applying));
+        let _one_at_a_time = applying.lock().await;
+        self.tenant_lookup.prepare_home(tenant).await?;
         let spec = Arc::new(self.tenant_lookup.agent_spec(tenant).await?);
         self.runtime
             .apply(tenant, &spec.launch.directives)
@@ -284,7 +334,8 @@ impl Agents {
             if self.with_slot(&tenant, |slot| slot.should_stop())
                 && self.may_still_sleep(&tenant).await
             {
-                self.stop_agent(&tenant, SlotPhase::Asleep).await;
+                self.stop_agent(&tenant, SlotPhase::Asleep, STOP_GRACE)
+                    .await;
             }
         }
         let wanted: Vec<TenantId> = {
@@ -292,7 +343,9 @@ impl Agents {
             let seats = seats.iter_mut();
             let wanted =
                 seats.filter_map(|(tenant, slot)| slot.should_restart().then(|| tenant.clone()));
-            wanted.collect()
+            wanted
+                .filter(|tenant| self.leases.is_mine(tenant))
+                .collect()
         };
         for tenant in wanted {
             self.with_slot(&tenant, |slot| slot.set_phase(SlotPhase::Starting));

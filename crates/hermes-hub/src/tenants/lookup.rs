@@ -21,11 +21,12 @@ use crate::{
         audit::NewAuditEntry,
         encryption::{EncryptedSecret, EncryptionContext, SecretKey},
         files::HomeDirectory,
-        state::{NewRuntimeKey, State, TenantHome, TenantRecord},
+        state::{DocumentKind, NewRuntimeKey, State, TenantHome, TenantRecord},
     },
     tenants::{
         agents::{AgentSpec, CronContext, CronRunner, MissedRunPolicy, TenantLookup, WakePolicy},
         documents::{EffectiveDocuments, policy::job_limits},
+        provided_skills::provide_skills,
         reserved_variables::classify_variable,
         runtime::{AgentLaunch, ResourceLimits},
         settings::{effective_agent, quota_state, time_zone},
@@ -143,14 +144,10 @@ impl TenantLookup for StoredTenants {
         let home = tenant_home(&self.settings.load(), &record);
         // A linked home is the user's own: its agent runs as long as the user wants.
         let never_sleeps = record.linked_home.is_some();
-        let listens = never_sleeps
-            || effective_documents
-                .policy()
-                .features
-                .has(Feature::Messaging)
-                && has_messaging_platform(home.clone(), &env).await;
-        let runs = self.settings.load().runs;
+        let has_platform = never_sleeps || has_messaging_platform(home.clone(), &env).await;
         let policy = effective_documents.policy();
+        let listens = never_sleeps || policy.features.has(Feature::Messaging) && has_platform;
+        let runs = self.settings.load().runs;
         let queue_depth = effective_documents
             .number("runs", "queueDepth")
             .unwrap_or(runs.queue_depth);
@@ -186,6 +183,7 @@ impl TenantLookup for StoredTenants {
                 (false, true) => WakePolicy::OnDemand,
                 (false, false) => WakePolicy::Manual,
             },
+            has_platform,
             idle_stop: Duration::from_secs(agent.idle_stop_seconds),
             max_concurrent_runs: agent.max_concurrent_runs,
             queue_depth: u32::try_from(queue_depth).unwrap_or(u32::MAX),
@@ -194,6 +192,21 @@ impl TenantLookup for StoredTenants {
             generation: record.generation,
             revisions: effective_documents.revisions(),
         })
+    }
+
+    fn revisions(&self) -> Vec<(DocumentKind, u64)> {
+        self.effective_documents.load().revisions()
+    }
+
+    async fn prepare_home(&self, tenant: &TenantId) -> Result<(), Problem> {
+        let record = self.load_record(tenant).await?;
+        let home = tenant_home(&self.settings.load(), &record);
+        let documents = self.effective_documents.load_full();
+        let missing = provide_skills(&*self.state, &documents, home.path(), &record).await?;
+        if !missing.is_empty() {
+            tracing::warn!(%tenant, skills = missing.join(", "), "skills of a flavor or a group are not in the library");
+        }
+        Ok(())
     }
 
     fn home(&self, tenant: &TenantHome) -> PathBuf {
@@ -238,7 +251,7 @@ fn has_own_ticker(home: &Home) -> bool {
 }
 
 /// The settings of a tenant's home. A file that the tenant replaced by a link counts as missing.
-fn read_home_settings(
+pub(crate) fn read_home_settings(
     home: &Home,
     pairs: Vec<(String, String)>,
 ) -> Option<hermes_config::Settings> {

@@ -16,6 +16,7 @@ mod decisions;
 mod dispatch;
 mod event_writer;
 mod execute;
+mod handover;
 mod request;
 mod tenant_stop;
 mod text_buffer;
@@ -23,7 +24,7 @@ mod watcher;
 
 use std::{
     collections::HashMap,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -31,7 +32,9 @@ use hermes_config::sync::Mutex;
 use hermes_protocol::RunEvent;
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tracing::Instrument as _;
 
+pub(super) use self::request::add_trace;
 pub use self::{decisions::DecisionRequest, request::RunRequest};
 pub use crate::tenants::runs::{
     tenant_stop::{PreviousEnd, TenantStop},
@@ -43,8 +46,8 @@ use crate::{
     storage::{
         audit::NewAuditEntry,
         state::{
-            NewEvent, NewRun, Page, RunChange, RunQuery, RunRecord, RunUpdate, RunUpdated, State,
-            StateError,
+            NewEvent, NewRun, Notice, Page, RunChange, RunQuery, RunRecord, RunUpdate, RunUpdated,
+            State, StateError,
         },
     },
     tenants::{agents::Agents, runs::watcher::Watchers},
@@ -61,13 +64,22 @@ pub struct Runs {
     /// Runs that have a task on this node.
     active: Mutex<HashMap<RunId, Arc<RunHandle>>>,
     queue_changed: Notify,
+    /// Begins no more runs: the node is drained.
+    is_draining: AtomicBool,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
 
 /// Controls the task of a run.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct RunHandle {
+    tenant: TenantId,
+    /// How the process ended that worked on it before.
+    previous_end: PreviousEnd,
+    /// Another process goes on with it: this one leaves it as it is. Also cancelled when the Hub stops.
+    leave: CancellationToken,
+    /// Cancelled at the end of the task.
+    done: CancellationToken,
     stop: CancellationToken,
     /// Why, unless somebody stopped this run itself. Set before `stop` is cancelled.
     cause: OnceLock<RunError>,
@@ -88,11 +100,15 @@ impl Runs {
             watchers: Watchers::default(),
             active: Mutex::default(),
             queue_changed: Notify::new(),
+            is_draining: AtomicBool::new(false),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         });
-        for record in runs.state.claimed_runs().await? {
-            runs.spawn_run(record);
+        // Where other nodes work, another one may have claimed them since: they come with their leases.
+        if !runs.agents.leases().is_shared() {
+            for record in runs.state.claimed_runs().await? {
+                runs.spawn_run(record, previous_end);
+            }
         }
         let dispatching = Arc::clone(&runs);
         runs.tasks
@@ -136,7 +152,8 @@ impl Runs {
         self.enqueue(run, entry).await
     }
 
-    async fn enqueue(&self, run: NewRun, entry: NewAuditEntry) -> Result<Run, Problem> {
+    async fn enqueue(&self, mut run: NewRun, entry: NewAuditEntry) -> Result<Run, Problem> {
+        request::add_trace(&mut run.request);
         let depth = self
             .agents
             .tenant_lookup()
@@ -145,6 +162,8 @@ impl Runs {
             .queue_depth;
         let run = self.state.create_run(run, depth, entry).await?;
         self.notify_queues();
+        self.agents.leases().look_for_work();
+        self.state.notify(Notice::Work);
         Ok(run)
     }
 
@@ -275,10 +294,10 @@ impl Runs {
     }
 
     /// Stops: active runs get this long. Interrupted ones are resumed at the next start.
-    pub async fn close(&self, patience: Duration) {
+    pub async fn close(&self, timeout: Duration) {
         self.closing.cancel();
         self.tasks.close();
-        if tokio::time::timeout(patience, self.tasks.wait())
+        if tokio::time::timeout(timeout, self.tasks.wait())
             .await
             .is_err()
         {
@@ -302,19 +321,32 @@ impl Runs {
                 .increment("runs_ended_total", label, 1);
         }
         self.watchers.publish(run, &updated.events);
+        self.state.notify(Notice::Run(run.clone()));
         Ok(updated)
     }
 
-    fn spawn_run(self: &Arc<Self>, record: RunRecord) {
+    fn spawn_run(self: &Arc<Self>, record: RunRecord, previous_end: PreviousEnd) {
         let runs = Arc::clone(self);
         let id = record.run.run_id.clone();
-        let handle = Arc::new(RunHandle::default());
+        let handle = Arc::new(RunHandle {
+            tenant: record.run.tenant_id.clone(),
+            previous_end,
+            leave: self.closing.child_token(),
+            done: CancellationToken::new(),
+            stop: CancellationToken::new(),
+            cause: OnceLock::new(),
+            decision_made: Notify::new(),
+        });
         self.lock_active().insert(id.clone(), Arc::clone(&handle));
-        self.tasks.spawn(async move {
+        let span = request::run_span(&record);
+        let work = async move {
+            let done = handle.done.clone().drop_guard();
             crate::tenants::runs::execute::execute_run(&runs, record, &handle).await;
             runs.lock_active().remove(&id);
+            drop(done);
             runs.notify_queues();
-        });
+        };
+        self.tasks.spawn(work.instrument(span));
     }
 
     fn handle(&self, run: &RunId) -> Option<Arc<RunHandle>> {

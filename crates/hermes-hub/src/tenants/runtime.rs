@@ -1,11 +1,17 @@
 //! The runtime of tenants' agents: a trait, so that the Hub knows neither processes nor the agent.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
 use hermes_config::Secret;
-use hermes_protocol::{ApprovalDecision, Directives, PromptInput, RunEvent};
+use hermes_protocol::{
+    AgentReply, AgentRequest, ApprovalDecision, Directives, PromptInput, RunEvent,
+};
 use serde::Serialize;
 
 use crate::{JobId, RunId, TenantId};
@@ -119,9 +125,13 @@ pub trait Runtime: Send + Sync + 'static {
     async fn start(&self, launch: AgentLaunch) -> Result<Vec<Confinement>, RuntimeError>;
 
     /// Stops it and all its processes; runs get this long to end.
-    async fn stop(&self, tenant: &TenantId, patience: Duration);
+    async fn stop(&self, tenant: &TenantId, timeout: Duration);
 
     async fn status(&self, tenant: &TenantId) -> ProcessStatus;
+
+    /// All processes of a tenant, those of the next start too, are killed at this moment, even if the Hub stands still
+    /// then, unless a later one is said before. Never waits.
+    fn set_deadline(&self, _tenant: &TenantId, _deadline: Instant) {}
 
     /// Applies changed settings.
     async fn apply(&self, tenant: &TenantId, directives: &Directives) -> Result<(), RuntimeError>;
@@ -151,6 +161,17 @@ pub trait Runtime: Send + Sync + 'static {
     ) -> Result<(), RuntimeError>;
 
     async fn stop_run(&self, tenant: &TenantId, run: &AgentRunId) -> Result<(), RuntimeError>;
+
+    /// Asks an agent that runs about its model or its MCP servers.
+    async fn send_request(
+        &self,
+        _tenant: &TenantId,
+        _request: &AgentRequest,
+        _timeout: Duration,
+    ) -> Result<AgentReply, RuntimeError> {
+        let message = "it takes no requests about models and MCP servers";
+        Err(RuntimeError::Unsupported(message.into()))
+    }
 
     /// How the bots of an agent are that runs.
     async fn bots(&self, _tenant: &TenantId) -> Result<Vec<BotHealth>, RuntimeError> {

@@ -21,8 +21,8 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     Problem, TenantId,
     api_types::Time,
-    storage::state::{JobFile, State, StateError},
-    tenants::{agents::Agents, runs::Runs},
+    storage::state::{FileVersion, JobFile, State, StateError},
+    tenants::{agents::Agents, runs::Runs, turns::TenantTurns},
 };
 
 /// The longest sleep, since the system clock may be set meanwhile.
@@ -36,6 +36,9 @@ const AWAKE_SCAN_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How often all job files are checked, since somebody may have edited one by hand.
 const FULL_SCAN_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Until due jobs are looked for again whose tenant's home is being restored or handed over.
+const NOT_READY_DELAY: Duration = Duration::from_millis(100);
 
 const DATABASE_RETRY_DELAY: Duration = Duration::from_secs(2);
 
@@ -55,6 +58,11 @@ pub struct Scheduler {
     now: WallClock,
     /// Job files as last read.
     seen_files: Mutex<HashMap<TenantId, JobFile>>,
+    /// Job files whose due times are in the database.
+    stored_files: Mutex<HashMap<TenantId, Option<FileVersion>>>,
+    /// One read of a tenant's file at a time: of two, the older one would remove the due times that only the newer one
+    /// knows.
+    reading: TenantTurns,
     /// Linked homes whose own gateway runs their jobs.
     self_ticking: Mutex<HashSet<TenantId>>,
     next_due_changed: Notify,
@@ -81,6 +89,8 @@ impl Scheduler {
             runs,
             now,
             seen_files: Mutex::default(),
+            stored_files: Mutex::default(),
+            reading: TenantTurns::default(),
             self_ticking: Mutex::default(),
             next_due_changed: Notify::new(),
             tasks: TaskTracker::new(),
@@ -95,6 +105,10 @@ impl Scheduler {
 
     /// Reloads a tenant's jobs, after a change or when the tenant was restored or unblocked.
     pub async fn reload_jobs(&self, tenant: &TenantId) -> Result<(), Problem> {
+        if !self.agents.leases().is_mine(tenant) {
+            // The node that works for the tenant has its file.
+            return Ok(());
+        }
         self.read_tenant_jobs(tenant).await?;
         self.next_due_changed.notify_one();
         Ok(())
@@ -111,8 +125,13 @@ impl Scheduler {
     async fn tick(&self) {
         loop {
             match self.fire_due().await {
-                // More may be due than fit into one batch.
-                Ok(count) if count >= MAX_DUE_BATCH as usize => continue,
+                Ok(round) if round.is_full() => continue,
+                Ok(round) if round.waiting > 0 => {
+                    if self.pause_until_changed(NOT_READY_DELAY).await {
+                        return;
+                    }
+                    continue;
+                }
                 Ok(_) => {}
                 Err(error) => {
                     tracing::warn!(%error, "failed to fire due cron jobs");
@@ -156,6 +175,15 @@ impl Scheduler {
         false
     }
 
+    /// Sleeps for so long or until something changes. Returns true at shutdown.
+    async fn pause_until_changed(&self, rest: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(rest) => false,
+            () = self.next_due_changed.notified() => false,
+            () = self.closing.cancelled() => true,
+        }
+    }
+
     /// Returns true at shutdown.
     async fn sleep_for(&self, rest: Duration) -> bool {
         tokio::select! {
@@ -167,7 +195,10 @@ impl Scheduler {
     /// Checks for changed job files: of all tenants at the start and every minute, of running agents more often. A file
     /// that has not changed since it was last read is not read again, and needs no database query.
     async fn scan_files(&self) {
-        if let Err(error) = self.load_seen_files().await {
+        // What another node has read says nothing about the files here.
+        if !self.agents.leases().is_shared()
+            && let Err(error) = self.load_seen_files().await
+        {
             tracing::warn!(%error, "failed to load known job files; reading all of them");
         }
         loop {
@@ -186,6 +217,12 @@ impl Scheduler {
     }
 
     async fn scan_all_files(&self) -> Result<(), StateError> {
+        let leases = self.agents.leases();
+        if leases.is_shared() {
+            let homes = self.homes_for(leases.held()).await;
+            self.read_changed_files(homes).await;
+            return Ok(());
+        }
         let tenant_lookup = self.agents.tenant_lookup();
         let mut last = None;
         loop {

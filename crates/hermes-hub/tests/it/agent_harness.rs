@@ -1,7 +1,9 @@
 //! A Hub without HTTP: a database in a temporary directory, and agents that follow a script.
 
 mod fixed_tenants;
+mod scripted_events;
 mod scripted_runtime;
+mod server_replies;
 
 use std::{sync::Arc, time::Duration};
 
@@ -199,6 +201,11 @@ pub(crate) async fn make_tenant(state: &dyn State, tenant: &TenantId) {
     };
     state
         .create_tenant(new, NewAuditEntry::by_hub("create_tenant"))
+        .await
+        .unwrap();
+    // Where several nodes share the database, this one works for it.
+    state
+        .claim_leases(std::slice::from_ref(tenant), Duration::from_mins(10))
         .await
         .unwrap();
 }

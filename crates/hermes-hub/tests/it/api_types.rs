@@ -48,7 +48,8 @@ fn a_run_and_its_events_are_written_as_documented() {
     round_trip::<Run>(&json!({
         "runId": run, "tenantId": "tenant_123", "status": "completed", "trigger": "api", "attempt": 1,
         "createdAt": T, "updatedAt": T, "lastEventId": 41, "output": "Hello",
-        "usage": { "inputTokens": 1, "outputTokens": 2, "totalTokens": 3 }, "error": null, "metadata": {},
+        "usage": { "inputTokens": 1, "outputTokens": 2, "totalTokens": 3, "cachedTokens": 0 }, "model": null, "error": null,
+        "metadata": {},
     }));
     round_trip::<StoredEvent>(&json!({
         "id": 7, "event": "tool.started", "runId": run, "time": T, "tool": "terminal", "preview": "ls",

@@ -4,6 +4,7 @@ pub(crate) mod always_on;
 pub(crate) mod crash_recovery;
 pub(crate) mod home_quota;
 pub(crate) mod lifecycle;
+pub(crate) mod logins;
 
 use serde_json::{Value, json};
 

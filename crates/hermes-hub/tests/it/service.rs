@@ -1,5 +1,6 @@
 //! What operations do.
 pub(crate) mod audit;
+pub(crate) mod character;
 pub(crate) mod cron;
 pub(crate) mod damaged_config;
 pub(crate) mod env;
@@ -7,7 +8,20 @@ pub(crate) mod etags;
 pub(crate) mod home_symlinks;
 pub(crate) mod hostile_homes;
 pub(crate) mod hostile_input;
+pub(crate) mod hub_events;
+pub(crate) mod limits;
+pub(crate) mod manifest;
+pub(crate) mod mcp_login;
+pub(crate) mod mcp_servers;
+pub(crate) mod model;
+pub(crate) mod pairing;
+pub(crate) mod platforms;
 pub(crate) mod runs;
+pub(crate) mod sessions;
 pub(crate) mod shares;
+pub(crate) mod skills;
 pub(crate) mod sync;
 pub(crate) mod tenants;
+pub(crate) mod usage;
+pub(crate) mod webhooks;
+pub(crate) mod workspace;

@@ -5,16 +5,20 @@ use std::{path::Path, sync::Arc, time::Duration};
 use hermes_hub::{
     Hub, HubParts, OpenedHub,
     settings::Settings,
+    storage::state::OpenedState,
     tenants::runtime::{Runtime, mock::MockRuntime},
 };
-use hermes_testkit::eventually_some;
+use hermes_testkit::{eventually_some, postgres::TestDatabase};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+use crate::storage::state::is_on_postgres;
+
+/// Long enough for a machine under load; not reached when tests pass.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 pub(crate) struct TestHub {
     pub(crate) url: String,
@@ -23,6 +27,8 @@ pub(crate) struct TestHub {
     pub(crate) hub: Hub,
     pub(crate) directory: TempDir,
     lock: Option<hermes_hub::storage::data_dir::DataDirLock>,
+    /// The database, if it is not a file of the directory.
+    database: Option<TestDatabase>,
     server: JoinSet<()>,
     stop: CancellationToken,
 }
@@ -98,6 +104,11 @@ impl TestHub {
         settings.limits.rps_per_token = 100_000;
         settings.limits.burst = 100_000;
         settings.drain_seconds = 1;
+        let database = is_on_postgres().then(TestDatabase::create);
+        if let Some(database) = &database {
+            settings.database.url = database.url().into();
+            settings.database.max_connections = 6;
+        }
         change(&mut settings, directory.path());
         let opened = Hub::open(settings, runtime).await.unwrap();
         let OpenedHub {
@@ -116,6 +127,7 @@ impl TestHub {
             hub,
             directory,
             lock: Some(lock),
+            database,
             server: JoinSet::new(),
             stop: CancellationToken::new(),
         };
@@ -160,8 +172,15 @@ impl TestHub {
     pub(crate) async fn second_node(&self) -> Self {
         let (settings, listener) = self.settings_on_new_port().await;
         let url = settings.public_url.clone();
+        let state = match &self.database {
+            Some(_) => {
+                let opened = OpenedState::open(&settings.database, "n2").await;
+                opened.unwrap().shared()
+            }
+            None => self.hub.shared_state(),
+        };
         let hub = Hub::start(HubParts {
-            state: self.hub.shared_state(),
+            state,
             key: self.hub.key().clone(),
             runtime: Arc::new(MockRuntime::default()),
             settings,
@@ -176,6 +195,30 @@ impl TestHub {
             hub,
             directory: tempfile::tempdir().unwrap(),
             lock: None,
+            database: None,
+            server: JoinSet::new(),
+            stop: CancellationToken::new(),
+        };
+        site.serve(listener);
+        site
+    }
+
+    /// A node over any state, to which this admin token belongs.
+    pub(crate) async fn over_state(mut parts: HubParts, admin: String) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let settings = &mut parts.settings;
+        settings.listen = listener.local_addr().unwrap();
+        settings.public_url = format!("http://{}", settings.listen);
+        settings.limits.rps_per_token = 100_000;
+        settings.limits.burst = 100_000;
+        let mut site = Self {
+            url: settings.public_url.clone(),
+            client: Client::builder().no_proxy().build().unwrap(),
+            admin,
+            hub: Hub::start(parts).await.unwrap(),
+            directory: tempfile::tempdir().unwrap(),
+            lock: None,
+            database: None,
             server: JoinSet::new(),
             stop: CancellationToken::new(),
         };
@@ -273,6 +316,8 @@ impl TestHub {
         )
         .unwrap();
         std::fs::write(home.join("SOUL.md"), "I am Acme's.\n").unwrap();
+        let servers = "mcp_servers:\n  demo:\n    command: server\n";
+        std::fs::write(home.join("config.yaml"), servers).unwrap();
         for (path, content) in [
             ("notes/report.md", "an invoice\na Receipt\n"),
             ("draft.md", "draft\n"),
@@ -290,6 +335,21 @@ impl TestHub {
             .await
             .expect(201);
         self
+    }
+
+    /// The database, if it is not a file of the directory.
+    pub(crate) fn database(&self) -> Option<&TestDatabase> {
+        self.database.as_ref()
+    }
+
+    /// Whether the database has a text as it is. The Hub must be closed.
+    pub(crate) fn stores(&self, text: &str) -> bool {
+        if let Some(database) = &self.database {
+            return database.contains(text);
+        }
+        let database = std::fs::read(self.directory.path().join("hub/hub.db")).unwrap();
+        let mut parts = database.windows(text.len());
+        parts.any(|part| part == text.as_bytes())
     }
 
     pub(crate) fn home(&self, tenant: &str) -> std::path::PathBuf {

@@ -90,7 +90,8 @@ pub enum LoginAdvice {
     LogInOrSetHeaders(ServerName),
     /// Correct the token given by hand, or log in instead.
     CorrectHeadersOrLogIn(ServerName),
-    /// Give a token by hand: nobody has a terminal where a Hub hosts the agent, but its operator sets its variables.
+    /// Log in over the Hub, or give a token by hand: nobody has a terminal where a Hub hosts the agent, but it has an
+    /// operator.
     SetVariable {
         /// Whose agent it is.
         tenant: String,
@@ -144,8 +145,9 @@ impl std::fmt::Display for LoginAdvice {
             ),
             Self::SetVariable { tenant, server } => write!(
                 f,
-                "its operator gives it a token: `hermes tenant env set {tenant} NAME` keeps one, and `headers: \
-                 {{Authorization: \"Bearer ${{NAME}}\"}}` of `{server}` in the tenant's `config.yaml` sends it"
+                "its operator logs in with `hermes tenant mcp {tenant} login {server}`, or gives it a token: `hermes tenant \
+                 env set {tenant} NAME` keeps one, and `headers: {{Authorization: \"Bearer ${{NAME}}\"}}` of `{server}` \
+                 sends it"
             ),
         }
     }

@@ -128,7 +128,10 @@ impl Login {
         self.client_lookup(&prepared.requests, metadata)
             .store_client(&client, &way.redirect_uri)?;
         let pending = PendingLogin {
-            state: pkce::random_token()?,
+            state: match &self.state {
+                Some(state) => state.clone(),
+                None => pkce::random_token()?,
+            },
             verifier: pkce::random_token()?,
             redirect_uri: way.redirect_uri.clone(),
             resource: discovered.resource.clone(),

@@ -45,6 +45,8 @@ pub struct Login {
     pub(super) settings: OAuthSettings,
     pub(super) files: TokenFiles,
     pub(super) nonces: Nonces,
+    /// What comes back with the browser; random unless somebody gives it.
+    pub(super) state: Option<String>,
 }
 
 /// What is known before anybody is asked.
@@ -70,7 +72,15 @@ impl Login {
             settings,
             files,
             nonces: Nonces::default(),
+            state: None,
         }
+    }
+
+    /// With a state by which whoever receives the browser knows the login. It must not be guessable.
+    #[must_use]
+    pub fn with_state(mut self, state: String) -> Self {
+        self.state = Some(state);
+        self
     }
 
     /// Where it is kept.

@@ -1,6 +1,9 @@
 //! The host's handle to one server process: waits for its exit, and stops it.
 
-use std::{fmt, io, time::Duration};
+use std::{
+    fmt, io,
+    time::{Duration, Instant},
+};
 
 use futures::future::BoxFuture;
 use hermes_config::ServerName;
@@ -14,7 +17,10 @@ use tokio::{
     time::timeout,
 };
 
-use super::wire::{self, GuardReport};
+use super::{
+    deadline::MachineTime,
+    wire::{GuardReport, HostOrder},
+};
 
 /// How long [`ServerProcess::stop`] waits: two steps of two seconds, and time to kill.
 const STOP_TIMEOUT: Duration = Duration::from_secs(6);
@@ -150,10 +156,28 @@ impl ServerProcess {
     ///
     /// Drop the server's stdin first: that is what asks a server to leave. Returns when nothing is left, after a few
     /// seconds at most. Giving up on the future does not stop the stop.
-    pub fn stop(mut self) -> BoxFuture<'static, Result<ServerExit, StopError>> {
+    pub fn stop(self) -> BoxFuture<'static, Result<ServerExit, StopError>> {
+        self.end(HostOrder::Stop)
+    }
+
+    /// The same without any delay: all of it gets SIGKILL.
+    pub fn kill(self) -> BoxFuture<'static, Result<ServerExit, StopError>> {
+        self.end(HostOrder::Kill)
+    }
+
+    /// Has the guard kill everything at this time, even if this process stands still then, unless a later time is set
+    /// before. Never waits: an order that the guard has no room for is not given.
+    pub fn set_deadline(&self, deadline: Instant) {
+        let order = HostOrder::KillAt(MachineTime::from_instant(deadline));
+        if let Err(error) = self.orders.try_write(&order.encode()) {
+            tracing::debug!(server = %self.server, %error, "the guard was not told a deadline");
+        }
+    }
+
+    fn end(mut self, order: HostOrder) -> BoxFuture<'static, Result<ServerExit, StopError>> {
         Box::pin(async move {
             // It fails when the guard is through already; its reports tell.
-            let _ = self.orders.write_all(&wire::STOP_BYTE).await;
+            let _ = self.orders.write_all(&order.encode()).await;
             let ended = timeout(STOP_TIMEOUT, async {
                 while self.tree == TreeState::Alive {
                     self.read_report().await;

@@ -1,13 +1,12 @@
 //! The protocol between host and guard.
 //!
 //! - For a new server the host sends one byte, which carries one end of a fresh socket pair. The rest is said on that:
-//! - Host to guard: the [`SpawnMessage`] together with the server's stdin, stdout and stderr. Any later byte asks for the end
-//!   of the server.
+//! - Host to guard: the [`SpawnMessage`] together with the server's stdin, stdout and stderr, and later [`HostOrder`]s.
 //! - Guard to host: [`GuardReport`]s, one line of JSON each.
 
 use std::{
     ffi::{OsStr, OsString},
-    io::{self, IoSlice, IoSliceMut},
+    io::{self, IoSlice, IoSliceMut, Read},
     mem::MaybeUninit,
     os::{
         fd::{BorrowedFd, OwnedFd},
@@ -22,14 +21,51 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::ServerExit;
+use super::{ServerExit, deadline::MachineTime};
 use crate::process::sandbox::{NetworkAccess, SandboxPlan, SandboxSupport, UnixSocketAccess};
 
 /// stdin, stdout and stderr of a server.
 pub(super) const STDIO_COUNT: usize = 3;
 
-/// Asks for the end of a server.
-pub(super) const STOP_BYTE: [u8; 1] = [b's'];
+/// What the host orders about a server that runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HostOrder {
+    /// To end it, step by step.
+    Stop,
+    /// To kill it, with all that it has started.
+    Kill,
+    /// To kill it then, whatever has become of the host, unless another such order comes before.
+    KillAt(MachineTime),
+}
+
+const STOP_BYTE: u8 = b's';
+const KILL_BYTE: u8 = b'k';
+const KILL_AT_BYTE: u8 = b'd';
+
+impl HostOrder {
+    pub(super) fn encode(self) -> Vec<u8> {
+        match self {
+            Self::Stop => vec![STOP_BYTE],
+            Self::Kill => vec![KILL_BYTE],
+            Self::KillAt(time) => [&[KILL_AT_BYTE][..], &time.to_bytes()].concat(),
+        }
+    }
+
+    /// Waits for the next one. An order that is not known ends the server, which is what orders are for.
+    pub(super) fn receive(mut host: impl Read) -> io::Result<Self> {
+        let mut kind = [0];
+        host.read_exact(&mut kind)?;
+        match kind[0] {
+            KILL_AT_BYTE => {
+                let mut time = [0; 8];
+                host.read_exact(&mut time)?;
+                Ok(Self::KillAt(MachineTime::from_bytes(time)))
+            }
+            KILL_BYTE => Ok(Self::Kill),
+            _ => Ok(Self::Stop),
+        }
+    }
+}
 
 pub(super) const NEW_SERVER_BYTE: [u8; 1] = [b'n'];
 

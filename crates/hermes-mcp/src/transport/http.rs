@@ -230,6 +230,7 @@ impl StreamableHttpClient for HttpPeer {
         max_sse_event_size: usize,
     ) -> Result<StreamableHttpPostResponse, PeerError> {
         let body = Bytes::from(serde_json::to_vec(&message)?);
+        let trace = headers::trace_headers(&message);
         let sent = self
             .send_following_redirects(uri, Method::POST, |hop| {
                 let mut request = self
@@ -239,6 +240,9 @@ impl StreamableHttpClient for HttpPeer {
                     .body(body.clone());
                 if let Some(session_id) = hop.allow_secret(session_id.as_deref()) {
                     request = request.header(HEADER_SESSION_ID, session_id);
+                }
+                for (name, value) in &trace {
+                    request = request.header(*name, value);
                 }
                 async move { Ok(request.send().await?) }
             })

@@ -175,6 +175,15 @@ pub(crate) const ALL_TRANSPORTS: [(TransportKind, Era); 5] = [
     (TransportKind::Sse, Era::Legacy),
 ];
 
+/// Checks something over every transport at the same time, because it waits.
+pub(crate) async fn over_every_transport(check: impl AsyncFn(TransportKind, Era)) {
+    let mut checks = Vec::new();
+    for (wire, era) in ALL_TRANSPORTS {
+        checks.push(Box::pin(check(wire, era)));
+    }
+    futures::future::join_all(checks).await;
+}
+
 /// A test server and the entry that leads to it.
 pub(crate) struct RecordedServer {
     pub(crate) entry: Value,

@@ -153,16 +153,20 @@ impl TestHost {
             link.catalog.as_ref().is_some_and(|known| known.is_complete)
         })
         .await;
-        let cache = self.home.path().join("cache/mcp");
-        let is_there = || {
-            let files = std::fs::read_dir(&cache).into_iter().flatten().flatten();
-            let done = files.filter(|file| file.path().extension().is_some_and(|e| e == "json"));
-            done.count() > 0
-        };
         assert!(
-            eventually(TIMEOUT, is_there).await,
+            eventually(TIMEOUT, || !self.manifests().is_empty()).await,
             "no manifest was written"
         );
+    }
+
+    /// The manifests that are written. One that is being written has another ending.
+    pub(crate) fn manifests(&self) -> Vec<PathBuf> {
+        let cache = self.home.path().join("cache/mcp");
+        let files = std::fs::read_dir(cache).into_iter().flatten().flatten();
+        files
+            .map(|file| file.path())
+            .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
+            .collect()
     }
 
     pub(crate) fn status(&self, server: &str) -> ServerStatus {

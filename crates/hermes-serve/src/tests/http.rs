@@ -196,8 +196,12 @@ async fn sessions_are_limited_in_number_and_end_when_nobody_uses_them() {
     let site = Site::new(options).await;
     let first = site.session(TOKEN).await;
     site.session(TOKEN).await;
-    let third = status(site.open().bearer_auth(TOKEN)).await;
-    assert_eq!(third, StatusCode::SERVICE_UNAVAILABLE);
+    // The third is refused, unless a busy machine took so long that the first has ended.
+    let refused = hermes_testkit::eventually_some(TIMEOUT, async || {
+        let opened = status(site.open().bearer_auth(TOKEN)).await;
+        (opened == StatusCode::SERVICE_UNAVAILABLE).then_some(())
+    });
+    assert!(refused.await.is_some(), "they are not limited");
     // A request to a session counts as use, so a place for another one is what is waited for.
     let opened = hermes_testkit::eventually_some(TIMEOUT, async || {
         let opened = status(site.open().bearer_auth(TOKEN)).await;

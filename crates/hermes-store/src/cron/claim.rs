@@ -131,6 +131,17 @@ impl CronFile {
         Ok(Claim::Won(Box::new(due)))
     }
 
+    /// Lets a job have its last run once more, which was claimed and cut off before its end. One that has ended is not
+    /// there any more, and other jobs have further runs.
+    pub fn return_lost_run(&mut self, id: &str) -> Result<(), CronError> {
+        let job = self.find_mut(id)?;
+        let (times, completed) = job.repeat();
+        if matches!(times, Repeat::Times(times) if completed >= times) {
+            job.set_completed(completed.saturating_sub(1));
+        }
+        Ok(())
+    }
+
     /// Keeps a long run's claim fresh. Returns whether it is still that owner's.
     pub fn refresh_claim(&mut self, id: &str, owner: &str, now: &Zoned) -> bool {
         let Some(job) = self.jobs.iter_mut().find(|job| job.id() == id) else {

@@ -92,6 +92,7 @@ impl SharedTransaction {
     async fn commit(mut self, database: &Database) {
         let (group, batch) = (Arc::clone(&self.group), Arc::clone(&self.batch));
         let note = self.note.take();
+        let writes = self.members;
         let committed = async move {
             if self.has_failed_write {
                 sqlx::query(ROLL_BACK)
@@ -106,7 +107,7 @@ impl SharedTransaction {
                 database
                     .deferred_checkpoints
                     .fetch_add(1, Ordering::Relaxed);
-                CommitOutcome::Committed
+                CommitOutcome::Committed { writes }
             }
             Err(error) => match database.error(error) {
                 StoreError::DiskFull { .. } => CommitOutcome::DiskFull,
@@ -157,7 +158,9 @@ impl Drop for CommitWaiter {
 
 #[derive(Clone)]
 enum CommitOutcome {
-    Committed,
+    Committed {
+        writes: u32,
+    },
     DiskFull,
     /// For now.
     Unwritable(String),
@@ -245,6 +248,11 @@ impl Database {
 impl GroupWrite<'_> {
     /// Commits together with all waiting writes.
     pub async fn commit(self) -> Result<(), StoreError> {
+        self.commit_together().await.map(drop)
+    }
+
+    /// The same. Returns how many writes shared the commit.
+    pub async fn commit_together(self) -> Result<u32, StoreError> {
         let Self {
             shared: open,
             permit: turn,
@@ -266,7 +274,7 @@ impl GroupWrite<'_> {
         drop(turn);
         drop(waiter);
         match batch.outcome.get() {
-            Some(CommitOutcome::Committed) => Ok(()),
+            Some(CommitOutcome::Committed { writes }) => Ok(*writes),
             Some(CommitOutcome::DiskFull) => Err(StoreError::DiskFull {
                 path: database.path.clone(),
             }),

@@ -8,8 +8,8 @@ use sqlx::{
 };
 
 use super::{
-    Database, READERS, WRITER_BUSY_TIMEOUT, WriteGroup, create_file, open_pool, reader_options,
-    sibling_path, use_write_ahead_log, write_copy, writer_options,
+    CHECKPOINT_INTERVAL, Database, READERS, WRITER_BUSY_TIMEOUT, WriteGroup, create_file,
+    open_pool, reader_options, sibling_path, use_write_ahead_log, write_copy, writer_options,
 };
 use crate::StoreError;
 
@@ -69,6 +69,7 @@ impl Database {
             checkpointer: Some(open_pool(1, writer_options(path))),
             write_timeout: opening.write_timeout,
             deferred_checkpoints: AtomicU32::new(0),
+            checkpoint_interval: CHECKPOINT_INTERVAL,
             group: WriteGroup::new(),
         };
         use_write_ahead_log(&mut *database.writer().await?)

@@ -1,6 +1,8 @@
 //! Reading messages: all that the model sees, a page for display, or those around one; and whether a session still has the
 //! live rows that were read.
 
+use futures::TryStreamExt as _;
+
 use super::{Role, StoredMessage, message_columns};
 use crate::{MessageId, SessionId, Store, StoreError, db::row};
 
@@ -79,11 +81,16 @@ impl Store {
             message_columns!(),
             " FROM {messages} AS m WHERE m.session_id = ?1 AND m.active = 1 ORDER BY m.id"
         );
-        let rows = sqlx::query(self.sql(SQL))
+        let mut rows = sqlx::query(self.sql(SQL))
             .bind(session.as_str())
-            .fetch_all(self.readers())
-            .await;
-        self.messages(rows)
+            .fetch(self.readers());
+        // One by one: a row takes several times the memory of its message, and a long conversation has many.
+        let mut messages = Vec::new();
+        while let Some(row) = rows.try_next().await.map_err(|error| self.error(error))? {
+            let message = StoredMessage::read(&row).map_err(|error| self.error(error))?;
+            messages.push(message);
+        }
+        Ok(messages)
     }
 
     /// A page of a session, in order.

@@ -217,7 +217,7 @@ impl RuntimeStore {
         .bind(serde_json::json!(approval.pattern_keys).to_string())
         .bind(approval.allow_permanent)
         .bind(now)
-        .bind(approval.timeout.map(|patience| now + patience.as_secs_f64()))
+        .bind(approval.timeout.map(|timeout| now + timeout.as_secs_f64()))
         .bind(approval.owner_pid)
         .bind(approval.owner_start)
         .execute(&mut *write)

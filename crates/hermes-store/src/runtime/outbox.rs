@@ -186,6 +186,14 @@ impl RuntimeStore {
             .map_err(|error| self.database.error(error))
     }
 
+    /// The id of the chunk that was queued last; 0 if there is none.
+    pub async fn last_outbound(&self) -> Result<i64, StoreError> {
+        sqlx::query_scalar("SELECT COALESCE(MAX(id), 0) FROM outbox")
+            .fetch_one(self.database.readers())
+            .await
+            .map_err(|error| self.database.error(error))
+    }
+
     /// The first waiting chunk of a chat, due or not.
     pub async fn next_outbound(
         &self,

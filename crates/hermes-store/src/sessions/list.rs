@@ -10,6 +10,8 @@ use crate::{Content, Store, StoreError, db::row, messages::is_structured};
 pub struct SessionQuery {
     /// Only these sources; all, if empty.
     pub sources: Vec<String>,
+    /// None of these sources.
+    pub excluded_sources: Vec<String>,
     /// Which kinds of rows.
     pub listing: SessionListing,
     /// By what they are ordered.
@@ -24,6 +26,7 @@ impl Default for SessionQuery {
     fn default() -> Self {
         Self {
             sources: Vec::new(),
+            excluded_sources: Vec::new(),
             listing: SessionListing::Conversations,
             order: SessionOrder::Started,
             limit: 20,
@@ -74,6 +77,7 @@ macro_rules! list_sql {
              AND m.content IS NOT NULL ORDER BY m.timestamp, m.id LIMIT 1) AS first_id \
              FROM {sessions} AS s \
              WHERE (?1 = '[]' OR s.source IN (SELECT value FROM json_each(?1))) \
+             AND s.source NOT IN (SELECT value FROM json_each(?5)) \
              AND (?2 OR (s.archived = 0 \
              AND CASE WHEN json_valid(s.model_config) \
              THEN json_extract(s.model_config, '$._delegate_from') END IS NULL \
@@ -101,6 +105,7 @@ impl Store {
             .bind(query.listing == SessionListing::All)
             .bind(query.limit)
             .bind(query.offset)
+            .bind(serde_json::json!(query.excluded_sources).to_string())
             .fetch_all(self.readers())
             .await
             .map_err(|error| self.error(error))?;

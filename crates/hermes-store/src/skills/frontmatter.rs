@@ -11,6 +11,32 @@ pub(super) fn split_frontmatter(text: &str) -> (Map<String, Value>, &str) {
     let Some((yaml, body)) = split_fenced(text) else {
         return (Map::new(), text);
     };
+    let head = match parse_yaml(yaml) {
+        Ok(Value::Object(map)) => map,
+        Ok(_) => Map::new(),
+        Err(_) => parse_lines(yaml),
+    };
+    (head, body)
+}
+
+/// The head of a text, which must have one that is a YAML mapping; or why not.
+pub(super) fn parse_strictly(text: &str) -> Result<Map<String, Value>, String> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let Some((yaml, _)) = split_fenced(text) else {
+        return Err("there is none".into());
+    };
+    match parse_yaml(yaml) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(_) => Err("it is not a mapping".into()),
+        Err(error) => {
+            let at = error.location();
+            let at = at.map_or(0, |location| location.line());
+            Err(format!("it is not YAML in line {}", at + 1))
+        }
+    }
+}
+
+fn parse_yaml(yaml: &str) -> Result<Value, serde_saphyr::Error> {
     // A tag called `y` or `no` is a word.
     let options = serde_saphyr::options! {
         strict_booleans: true,
@@ -27,12 +53,7 @@ pub(super) fn split_frontmatter(text: &str) -> (Map<String, Value>, &str) {
             max_replay_stack_depth: 4,
         },
     };
-    let head = match serde_saphyr::from_str_with_options::<Value>(yaml, options) {
-        Ok(Value::Object(map)) => map,
-        Ok(_) => Map::new(),
-        Err(_) => parse_lines(yaml),
-    };
-    (head, body)
+    serde_saphyr::from_str_with_options::<Value>(yaml, options)
 }
 
 fn split_fenced(text: &str) -> Option<(&str, &str)> {

@@ -32,6 +32,41 @@ fn new_approval(id: &str) -> NewApproval {
     }
 }
 
+/// The pages of the log. They are in the database file afterwards.
+async fn pages_of_log(home: &hermes_config::Home) -> i64 {
+    let options =
+        sqlx::sqlite::SqliteConnectOptions::new().filename(home.path().join("runtime.db"));
+    let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
+    let (_, pages, _): (i64, i64, i64) = sqlx::query_as("PRAGMA wal_checkpoint(PASSIVE)")
+        .fetch_one(&mut connection)
+        .await
+        .unwrap();
+    pages
+}
+
+#[tokio::test]
+async fn a_pause_is_used_to_copy_the_log_back_and_to_begin_it_anew() {
+    let (_directory, home) = empty_home();
+    let runtime = RuntimeStore::open(&home).await.unwrap();
+    let write = async |times: u32| {
+        for number in 0..times {
+            runtime.set_meta("n", &number.to_string()).await.unwrap();
+        }
+    };
+    write(10).await;
+    runtime.checkpoint_in_pause().await;
+    // Too little was written to be worth it.
+    assert!(pages_of_log(&home).await >= 10);
+    write(50).await;
+    runtime.checkpoint_in_pause().await;
+    // What changes nothing was written: the next write does not wait for the disk.
+    assert_eq!(pages_of_log(&home).await, 1);
+    runtime.close().await;
+    let runtime = RuntimeStore::open(&home).await.unwrap();
+    assert_eq!(runtime.meta("n").await.unwrap().as_deref(), Some("49"));
+    runtime.close().await;
+}
+
 #[tokio::test]
 async fn a_new_database_has_every_table_and_opens_again() {
     let (_directory, home) = empty_home();

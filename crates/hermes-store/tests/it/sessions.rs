@@ -274,6 +274,13 @@ async fn lists_show_conversations_newest_first_with_a_preview() {
         ..cli.clone()
     };
     assert_eq!(list(page).await[0].0, "old");
+    let without_cli = SessionQuery {
+        excluded_sources: vec!["cli".into()],
+        ..SessionQuery::default()
+    };
+    let without_cli = list(without_cli).await;
+    assert!(without_cli.iter().any(|(id, _)| id == "cron_x"));
+    assert!(without_cli.iter().all(|(id, _)| id != "new"));
     let all = SessionQuery {
         listing: SessionListing::All,
         ..SessionQuery::default()

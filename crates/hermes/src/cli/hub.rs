@@ -1,8 +1,12 @@
 //! The arguments of `hermes hub …`.
 
+pub(crate) mod feed;
 pub(crate) mod group;
+pub(crate) mod overview;
 pub(crate) mod policy;
+pub(crate) mod session;
 pub(crate) mod share;
+pub(crate) mod skill_library;
 pub(crate) mod tenant;
 pub(crate) mod token;
 
@@ -10,6 +14,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use self::{
+    feed::{HubEventsArgs, HubUsageArgs, HubWebhookArgs},
+    overview::{HubJobsArgs, HubRunsArgs},
+    session::HubSessionArgs,
+};
 use super::RevisionArgs;
 
 /// What can be done with a Hub.
@@ -25,14 +34,32 @@ pub(crate) enum HubCommand {
     Backup(BackupArgs),
     /// Restore a Hub's data directory from a backup.
     Restore(RestoreArgs),
-    /// Migrate the database of a stopped Hub to this version.
-    Migrate(DataDirArgs),
+    /// Migrate a stopped Hub to this version, or to other storage.
+    Migrate(HubMigrateArgs),
     /// Print the OpenAPI document.
     Openapi(HubArgs),
     /// Settings that affect running tenants.
     Config(HubConfigArgs),
     /// The audit log.
     Audit(HubAuditArgs),
+    /// The nodes of a Hub that share a database.
+    Node(HubNodeArgs),
+    /// Show how many tenants are in each state, what needs somebody, and which runs failed.
+    Overview(HubArgs),
+    /// List the runs of all tenants, newest first.
+    Runs(HubRunsArgs),
+    /// List the cron jobs of all tenants that run next.
+    Jobs(HubJobsArgs),
+    /// What runs used, by tenant, model or day.
+    Usage(HubUsageArgs),
+    /// What happens to tenants.
+    Events(HubEventsArgs),
+    /// Addresses that get events.
+    Webhook(HubWebhookArgs),
+    /// Make a link that signs in to the web console once.
+    LoginLink(HubArgs),
+    /// Who is signed in to the web console.
+    Session(HubSessionArgs),
 }
 
 /// Where a Hub of this machine keeps its data.
@@ -65,6 +92,26 @@ pub(crate) struct HubServeArgs {
     /// Log to stderr instead of `logs/hub.log`; twice for more.
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Without `--to`, the database gets the tables of this version. With `--to`, everything is copied to other storage and compared;
+the source stays as it was, and the settings are not changed.
+
+Examples:
+  hermes hub migrate
+  hermes hub migrate --to postgres://hub@db.example.com/hub --objects s3://hub-files/production
+  hermes hub migrate --to sqlite:")]
+pub(crate) struct HubMigrateArgs {
+    #[command(flatten)]
+    pub(crate) data: DataDirArgs,
+    /// The database to copy everything to: `postgres://…`, or `sqlite:` for the one of the data directory.
+    #[arg(long, value_name = "URL")]
+    pub(crate) to: Option<String>,
+    /// The object storage to copy files to, or to copy them from when `--to` is `sqlite:` and the settings do not name it.
+    #[arg(long, value_name = "URL", requires = "to")]
+    pub(crate) objects: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -124,6 +171,28 @@ pub(crate) enum HubConfigCommand {
     Revisions(PageArgs),
     /// Restore an earlier revision as a new one.
     Restore(RevisionArgs),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct HubNodeArgs {
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    #[command(subcommand)]
+    pub(crate) command: HubNodeCommand,
+}
+
+/// What can be done with nodes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HubNodeCommand {
+    /// List the nodes and how many tenants each works for.
+    List,
+    /// Have a node hand its tenants over to the others.
+    Drain {
+        /// The node's id.
+        node: String,
+        #[command(flatten)]
+        sure: ConfirmArgs,
+    },
 }
 
 #[derive(Debug, Args)]

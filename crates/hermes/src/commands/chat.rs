@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{cli::ChatArgs, context::Context, failure::Failure, logging};
+use crate::{cli::ChatArgs, context::Context, failure::Failure, logging, telemetry};
 
 mod attachments;
 mod call;
@@ -36,6 +36,7 @@ pub(super) fn run(context: &Context, args: &ChatArgs) -> Result<(), Failure> {
         return run(&context.without_config(), args);
     }
     let manner = choose_mode(context, args)?;
+    telemetry::start_for_home("hermes").map_err(Failure::usage)?;
     if logging::is_requested() && !matches!(manner, ChatMode::Interactive) {
         logging::log_to_stderr_if_requested()?;
     } else {

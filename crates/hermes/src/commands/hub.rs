@@ -3,13 +3,21 @@
 mod audit;
 mod backup;
 pub(crate) mod client;
+mod console;
 mod doctor;
+mod events;
 pub(crate) mod group;
+mod migrate;
+mod node;
+mod overview;
 pub(crate) mod policy;
 mod serve;
 pub(crate) mod share;
+pub(crate) mod skill_library;
 pub(crate) mod tenant;
 pub(crate) mod token;
+mod usage;
+mod webhook;
 
 use crate::{
     cli::{HubArgs, HubCommand, HubConfigArgs, HubConfigCommand},
@@ -28,10 +36,19 @@ pub(super) fn run(context: &Context, command: HubCommand) -> Result<(), Failure>
         HubCommand::Doctor(args) => doctor::run(context, &args),
         HubCommand::Backup(args) => backup::run(context, &args),
         HubCommand::Restore(args) => backup::restore(context, &args),
-        HubCommand::Migrate(args) => backup::run_migrate(context, &args),
+        HubCommand::Migrate(args) => migrate::run(context, &args),
         HubCommand::Openapi(args) => run_openapi(context, &args),
         HubCommand::Config(args) => run_config(context, args),
         HubCommand::Audit(args) => audit::run(context, args),
+        HubCommand::Node(args) => node::run(context, args),
+        HubCommand::Overview(args) => overview::show_overview(context, &args),
+        HubCommand::Runs(args) => overview::list_runs(context, args),
+        HubCommand::Jobs(args) => overview::list_jobs(context, &args),
+        HubCommand::Usage(args) => usage::run(context, args),
+        HubCommand::Events(args) => events::run(context, args),
+        HubCommand::Webhook(args) => webhook::run(context, args),
+        HubCommand::LoginLink(args) => console::print_login_link(context, &args),
+        HubCommand::Session(args) => console::run_session(context, args),
     }
 }
 

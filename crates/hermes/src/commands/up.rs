@@ -23,6 +23,7 @@ use crate::{
     logging,
     question::browser,
     server_requests::ServerRequests,
+    telemetry,
 };
 
 mod configuration;
@@ -56,6 +57,13 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
                 .hint("`hermes mcp status --json` asks a running `hermes up`"),
         );
     }
+    // `--once` has no Hub.
+    let started = if args.once {
+        telemetry::start_for_home("hermes")
+    } else {
+        telemetry::start_with(&hub::load_hub_settings()?.telemetry, "hermes")
+    };
+    started.map_err(Failure::usage)?;
     logging::log_to_file(&context.home)?;
     write_first_config(context)?;
     let configuration = Arc::new(UpConfiguration::new(context));
@@ -128,10 +136,10 @@ async fn run_up(
         };
         serve_control_requests(&mut tasks, &users, configuration, &mut view);
         configuration.follow_file(&mut tasks, users, settings, watch, message_sender);
-        let url = system.as_ref().and_then(UpSystem::url);
-        if let Some(url) = url.filter(|_| !args.no_open && context.output.is_interactive()) {
+        let console = system.as_ref().and_then(UpSystem::console_address);
+        if let Some(url) = console.filter(|_| !args.no_open && context.output.is_interactive()) {
             tasks.spawn_blocking(move || {
-                browser::open_url(&url);
+                browser::open_url(url.expose());
             });
         }
     }

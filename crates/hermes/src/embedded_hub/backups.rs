@@ -44,6 +44,12 @@ impl BackupSchedule {
         let Some(text) = &settings.backup.schedule else {
             return Ok(None);
         };
+        if settings.database.is_postgres() {
+            return Err(Failure::usage(
+                "`backup.schedule` makes copies of an SQLite database, and `database.url` names PostgreSQL",
+            )
+            .hint("leave it out, and back up PostgreSQL with its own programs, such as `pg_dump`"));
+        }
         let wrong = |reason: String| {
             Failure::usage(format!("`backup.schedule`: {reason}"))
                 .hint("such as `every 24h`, or `0 3 * * *` for three o'clock each night")

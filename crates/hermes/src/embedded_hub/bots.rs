@@ -1,26 +1,38 @@
 //! The bots of a tenant: its agent asks the Hub for each, so that no other tenant uses the same one.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use futures::{FutureExt as _, future::BoxFuture};
 use hermes_config::{Secret, bot_lock::BotId};
 use hermes_gateway::inbound::bot_claim::{BotClaim, BotRegistry, ClaimError};
 use reqwest::{Method, StatusCode, Url};
 use serde_json::Value;
 
-use super::private_routes::PrivateRoutes;
+use crate::private_routes::PrivateRoutes;
+
+const HOME_URL: &str = "http://hub/internal/v1/home/checkpoints";
 
 /// Asks the Hub which bots are free.
-pub(crate) struct HubBots(PrivateRoutes);
+pub(crate) struct HubBots {
+    routes: PrivateRoutes,
+    /// The Hub has said that the home stays on this machine.
+    stays_here: AtomicBool,
+}
 
 impl HubBots {
     /// Those of the Hub that this process belongs to.
     pub(crate) fn from_environment(key: &Secret<String>) -> Option<Self> {
-        PrivateRoutes::from_environment(key).map(Self)
+        let routes = PrivateRoutes::from_environment(key)?;
+        Some(Self {
+            routes,
+            stays_here: AtomicBool::new(false),
+        })
     }
 
     async fn ask(&self, bot: &BotId) -> Result<Box<dyn BotClaim>, ClaimError> {
         let unavailable = |reason: String| ClaimError::Unavailable { reason };
         let url = bot_url(bot).map_err(|error| unavailable(error.to_string()))?;
-        let sent = self.0.request(Method::POST, url.clone()).send().await;
+        let sent = self.routes.request(Method::POST, url.clone()).send().await;
         let reply = sent.map_err(|error| unavailable(error.without_url().to_string()))?;
         match reply.status() {
             StatusCode::CONFLICT => {
@@ -33,11 +45,30 @@ impl HubBots {
                 })
             }
             status if status.is_success() => Ok(Box::new(HubClaim {
-                routes: self.0.clone(),
+                routes: self.routes.clone(),
                 url,
             })),
             status => Err(unavailable(format!("the Hub answered {status}"))),
         }
+    }
+}
+
+impl HubBots {
+    /// Has the Hub store the home, where other machines may go on with it.
+    async fn store_home(&self) -> Result<(), ClaimError> {
+        if self.stays_here.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let unavailable = |reason: String| ClaimError::Unavailable { reason };
+        let url = Url::parse(HOME_URL).map_err(|error| unavailable(error.to_string()))?;
+        let sent = self.routes.request(Method::POST, url).send().await;
+        let reply = sent.map_err(|error| unavailable(error.without_url().to_string()))?;
+        match reply.status() {
+            StatusCode::NO_CONTENT => self.stays_here.store(true, Ordering::Relaxed),
+            status if status.is_success() => {}
+            status => return Err(unavailable(format!("the Hub answered {status}"))),
+        }
+        Ok(())
     }
 }
 
@@ -48,6 +79,10 @@ fn bot_url(bot: &BotId) -> Result<Url, url::ParseError> {
 impl BotRegistry for HubBots {
     fn claim<'a>(&'a self, bot: &'a BotId) -> BoxFuture<'a, Result<Box<dyn BotClaim>, ClaimError>> {
         self.ask(bot).boxed()
+    }
+
+    fn keep_home(&self) -> BoxFuture<'_, Result<(), ClaimError>> {
+        self.store_home().boxed()
     }
 }
 

@@ -5,13 +5,12 @@ use std::{
     io,
     net::SocketAddr,
     path::{Path, PathBuf},
-    sync::Arc,
 };
 
 use hermes_hub::{
     auth::create_first_token,
     settings::Settings,
-    storage::{data_dir::DataDir, encryption::SecretKey, state::SqliteState},
+    storage::{data_dir::DataDir, encryption::SecretKey, state::OpenedState},
 };
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
@@ -56,12 +55,14 @@ impl PreparedHub {
             Some(node) => node.clone(),
             None => directory.node_id()?,
         };
-        let path = database_path(&settings)?;
-        let state = SqliteState::open(&path, &node).await?;
-        let key = SecretKey::load(&settings.secret_key_file, &state)
+        let state = OpenedState::open(&settings.database, &node)
             .await
             .map_err(|error| Failure::failed(error.to_string()))?;
-        let is_new = create_first_token(&state, &settings.admin_token_file)
+        let shared = state.shared();
+        let key = SecretKey::load(&settings.secret_key_file, &*shared)
+            .await
+            .map_err(|error| Failure::failed(error.to_string()))?;
+        let is_new = create_first_token(&*shared, &settings.admin_token_file)
             .await
             .map_err(|error| Failure::failed(error.to_string()))?;
         let running = super::start_tenant_backend(&settings)?;
@@ -74,7 +75,7 @@ impl PreparedHub {
             private_path,
             backups,
             settings,
-            state: Arc::new(state),
+            state,
             key,
             node,
             listener,
@@ -89,28 +90,33 @@ pub(crate) fn open_data_dir(settings: &Settings) -> Result<DataDir, Failure> {
     Ok(DataDir::create(&settings.data_dir)?)
 }
 
-/// Refuses what is not there to be used.
+/// Refuses what does not go together: with a database of its own, a Hub has shares as directories; with one that
+/// nodes share, they are in object storage that all of them reach.
 fn check_supported(settings: &Settings) -> Result<(), Failure> {
     let usual = settings.data_dir.join("shares");
-    let named = settings.objects_url.strip_prefix("file:");
+    let named = settings.objects.url.strip_prefix("file:");
     let named = named.map(|path| Path::new(path.strip_prefix("//").unwrap_or(path)));
-    if named == Some(&usual) {
-        return Ok(());
+    let is_usual = named == Some(&usual);
+    match (settings.database.sqlite_path(), is_usual) {
+        (Some(_), true) | (None, false) => Ok(()),
+        (Some(_), false) => Err(Failure::usage(format!(
+            "`objects.url`: with SQLite, shares lie in `{}` and nowhere else",
+            usual.display()
+        ))
+        .hint("leave it out; to have them elsewhere, set `data_dir`, mount a disk there, or use PostgreSQL")),
+        (None, true) => Err(Failure::usage(
+            "`objects.url` is missing: with PostgreSQL, files are where all nodes reach them",
+        )
+        .hint("set it to `s3://bucket/prefix`, or to `file:///directory` that all nodes share")),
     }
-    Err(Failure::usage(format!(
-        "`objects.url`: shares lie in `{}` and nowhere else",
-        usual.display()
-    ))
-    .hint("leave it out; to have them elsewhere, set `data_dir`, or mount a disk there"))
 }
 
-/// The file of the database.
+/// The file of the database, if it is one.
 pub(crate) fn database_path(settings: &Settings) -> Result<PathBuf, Failure> {
-    match settings.database_url.strip_prefix("sqlite:") {
-        Some(path) => Ok(PathBuf::from(path.strip_prefix("//").unwrap_or(path))),
-        None => Err(Failure::usage("`database.url`: only SQLite can be used")
-            .hint("use `sqlite:` and a path, or leave it out")),
-    }
+    settings.database.sqlite_path().ok_or_else(|| {
+        Failure::usage("`database.url` names PostgreSQL, and this command works on an SQLite file")
+            .hint("back up PostgreSQL with its own programs, such as `pg_dump`")
+    })
 }
 
 async fn bind_listener(address: SocketAddr) -> Result<TcpListener, Failure> {

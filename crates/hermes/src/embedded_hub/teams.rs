@@ -11,7 +11,7 @@ use reqwest::{Method, RequestBuilder, StatusCode, Url, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::private_routes::{PrivateRoutes, RuntimeKey};
+use crate::private_routes::{PrivateRoutes, RuntimeKey};
 
 /// Maximum number of search results from the Hub.
 const MAX_RESULTS: u64 = 1000;

@@ -32,7 +32,10 @@ fn documents() -> Vec<String> {
     let mut paths = vec!["README.md".to_owned(), "ARCHITECTURE.md".to_owned()];
     for directory in ["docs/guide", "docs/concepts", "docs/reference"] {
         let entries = fs::read_dir(workspace().join(directory)).unwrap();
-        for name in entries.map(|entry| entry.unwrap().file_name()) {
+        let files = entries
+            .map(Result::unwrap)
+            .filter(|entry| entry.path().is_file());
+        for name in files.map(|entry| entry.file_name()) {
             paths.push(format!("{directory}/{}", name.to_str().unwrap()));
         }
     }

@@ -1,5 +1,6 @@
 //! Tenants of a Hub as real processes: what confines them, what ends them, what is left of them.
 
+mod applied_tenant;
 mod approvals;
 mod blocking;
 mod cron;
@@ -8,12 +9,14 @@ mod foreign_text;
 mod hub_end;
 mod kills;
 mod launcher;
+mod mcp_servers;
 mod platforms;
 mod policy;
 mod processes;
-mod real_hub;
+pub(crate) mod real_hub;
 mod secrets;
 mod teams;
+mod traces;
 mod watchers;
 
 use std::{

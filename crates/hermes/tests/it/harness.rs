@@ -7,3 +7,4 @@ pub(crate) mod pty;
 pub(crate) mod screen_terminal;
 pub(crate) mod terminal;
 pub(crate) mod test_home;
+pub(crate) mod trace_receiver;

@@ -8,7 +8,11 @@
 mod architecture;
 mod attacks;
 mod chat;
+#[cfg(target_os = "linux")]
+mod console;
 mod cron;
+#[cfg(target_os = "linux")]
+mod deployment;
 mod documents;
 #[cfg(target_os = "linux")]
 mod embedded_hub;
@@ -18,6 +22,8 @@ mod harness;
 mod hub;
 mod mcp;
 mod model;
+#[cfg(target_os = "linux")]
+mod nodes;
 mod pairing;
 mod secret;
 mod send;

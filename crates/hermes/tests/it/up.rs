@@ -9,7 +9,9 @@ use serde_json::json;
 use crate::harness::{
     program::entry,
     screen_terminal::ScreenTerminal,
-    test_home::{TestHome, assert_gone, is_running, mode, read_pids, signal_process, wait_until},
+    test_home::{
+        TIMEOUT, TestHome, assert_gone, is_running, mode, read_pids, signal_process, wait_until,
+    },
 };
 
 const CTRL_C: &[u8] = b"\x03";
@@ -229,7 +231,7 @@ fn on_a_terminal_there_is_one_table_and_ctrl_c_ends_everything() {
     home.write_servers(&[("one", entry(&server)), ("two", entry(&broken_server()))]);
     let mut up = ScreenTerminal::start(home.command(&["up"]), 100, 24);
     let text = up.wait_for("both states", |text| {
-        text.contains("1 ready, 1 reconnecting")
+        text.contains("1 ready, 1 reconnecting") && text.contains("next attempt in")
     });
     let lines: Vec<&str> = table(&text).collect();
     assert!(lines[0].contains("Ctrl-C stops everything"), "{text}");
@@ -251,7 +253,7 @@ fn on_a_terminal_there_is_one_table_and_ctrl_c_ends_everything() {
     assert!(text.contains("Stopped."), "{text}");
     assert_eq!(text.matches("NAME").count(), 1, "{text}");
     assert!(up.cursor_is_visible());
-    assert_gone(&pids, Duration::from_secs(1));
+    assert_gone(&pids, TIMEOUT);
 }
 
 #[test]
@@ -303,7 +305,7 @@ fn a_second_ctrl_c_does_not_wait_for_a_server_that_will_not_go() {
     up.press(CTRL_C);
     assert_eq!(up.wait(), Some(130));
     assert!(up.cursor_is_visible());
-    assert_gone(&read_pids(&pids), Duration::from_secs(5));
+    assert_gone(&read_pids(&pids), TIMEOUT);
 }
 
 #[test]
@@ -322,6 +324,6 @@ fn kill_9_leaves_no_process_behind() {
     assert_eq!(pids.len(), 3);
     assert!(pids.iter().all(|pid| is_running(*pid)));
     signal_process(up.pid(), Signal::KILL);
-    assert_gone(&pids, Duration::from_secs(5));
+    assert_gone(&pids, TIMEOUT);
     assert!(up.cursor_is_visible());
 }

@@ -57,7 +57,7 @@ impl Conversation {
     }
 
     /// Loads the messages anew, if they have to be or if others have changed the session since.
-    pub(crate) async fn refresh_messages(&mut self) -> Result<(), ConversationError> {
+    pub async fn refresh_messages(&mut self) -> Result<(), ConversationError> {
         let history = &self.history;
         let is_current = match history.rows {
             _ if history.must_reload => false,

@@ -99,13 +99,13 @@ fn tool_definitions(request: &ModelRequest<'_>) -> Vec<Value> {
 }
 
 fn tool_definition(tool: &ToolDefinition) -> Value {
-    let schema = match &tool.parameters {
+    let schema = match &*tool.parameters {
         Value::Object(schema) if schema.get("type").is_some_and(|kind| kind == "object") => {
-            tool.parameters.clone()
+            Value::clone(&tool.parameters)
         }
         _ => json!({ "type": "object" }),
     };
-    json!({ "name": tool.name, "description": tool.description, "input_schema": schema })
+    json!({ "name": tool.name, "description": &*tool.description, "input_schema": schema })
 }
 
 fn tool_choice(request: &ModelRequest<'_>) -> Value {

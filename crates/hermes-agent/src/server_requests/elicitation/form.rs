@@ -9,6 +9,8 @@ use crate::{printable::printable, server_requests::elicitation::check};
 #[derive(Debug, Clone)]
 pub struct Form {
     pub fields: Vec<FormField>,
+    /// As the server wrote it.
+    pub schema: Map<String, Value>,
 }
 
 #[derive(Debug, Clone)]
@@ -86,6 +88,7 @@ impl Form {
             .map(|(name, field)| FormField::from_schema(name, field, is_required(name)));
         Ok(Self {
             fields: fields.collect::<Result<_, _>>()?,
+            schema: schema.as_object().cloned().unwrap_or_default(),
         })
     }
 }

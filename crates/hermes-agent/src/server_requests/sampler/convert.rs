@@ -125,8 +125,8 @@ pub(super) fn to_tool_definitions(request: &CreateMessageRequestParams) -> Vec<T
     tools
         .map(|tool| ToolDefinition {
             name: tool.name.clone().into_owned(),
-            description: tool.description.clone().unwrap_or_default().into_owned(),
-            parameters: schema::normalise(&Value::Object((*tool.input_schema).clone())),
+            description: tool.description.as_deref().unwrap_or_default().into(),
+            parameters: schema::normalise(&Value::Object((*tool.input_schema).clone())).into(),
         })
         .collect()
 }

@@ -253,7 +253,7 @@ impl TeamsFileTool {
 impl Tool for TeamsFileTool {
     fn definition(&self) -> ToolDefinition {
         let mut definition = self.tool.definition();
-        definition.description.push_str(TEAMS_NOTE);
+        definition.description = format!("{}{TEAMS_NOTE}", definition.description).into();
         definition
     }
 

@@ -18,8 +18,8 @@ use crate::{
 pub(super) fn definition(tool: &RegisteredTool) -> ToolDefinition {
     ToolDefinition {
         name: tool.name.as_str().to_owned(),
-        description: tool.description(),
-        parameters: tool.parameters(),
+        description: tool.description().into(),
+        parameters: tool.parameters().into(),
     }
 }
 

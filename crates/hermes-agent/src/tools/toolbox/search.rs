@@ -146,15 +146,16 @@ impl Tool for ToolSearchTool {
                 "Searches the {} tools of connected MCP servers, which are not listed here. Returns names and \
                  descriptions, best first; {DESCRIBE} shows the parameters of one, {CALL} calls it.",
                 self.offered.len()
-            ),
-            parameters: json!({
+            )
+            .into(),
+            parameters: Arc::new(json!({
                 "type": "object",
                 "properties": {
                     "query": {"type": "string", "description": "What the tool should do, in a few words"},
                     "limit": {"type": "integer", "description": "Number of matches", "default": self.default_limit, "minimum": 1, "maximum": self.max_limit},
                 },
                 "required": ["query"],
-            }),
+            })),
         }
     }
 
@@ -185,12 +186,13 @@ impl Tool for ToolDescribeTool {
             name: DESCRIBE.into(),
             description: format!(
                 "Describes one tool that {SEARCH} found: its whole description and its parameters."
-            ),
-            parameters: json!({
+            )
+            .into(),
+            parameters: Arc::new(json!({
                 "type": "object",
                 "properties": {"name": {"type": "string", "description": "The tool's name"}},
                 "required": ["name"],
-            }),
+            })),
         }
     }
 
@@ -214,7 +216,7 @@ impl Tool for ToolDescribeTool {
             Some(tool) => {
                 let known = mcp::definition(tool);
                 ToolOutput::json(&json!({
-                    "name": known.name, "description": known.description, "parameters": known.parameters,
+                    "name": known.name, "description": &*known.description, "parameters": &*known.parameters,
                 }))
             }
             None => ToolOutput::error(format!(
@@ -232,15 +234,15 @@ impl Tool for ToolCallTool {
     fn definition(&self) -> ToolDefinition {
         ToolDefinition {
             name: CALL.into(),
-            description: format!("Calls a tool that {SEARCH} found."),
-            parameters: json!({
+            description: format!("Calls a tool that {SEARCH} found.").into(),
+            parameters: Arc::new(json!({
                 "type": "object",
                 "properties": {
                     "name": {"type": "string", "description": "The tool's name"},
                     "arguments": {"type": "object", "description": "Its arguments, as its parameters describe them"},
                 },
                 "required": ["name", "arguments"],
-            }),
+            })),
         }
     }
 

@@ -288,3 +288,21 @@ async fn a_conversation_that_went_on_under_another_id_is_followed() {
     assert_eq!(*resumed.id(), new);
     assert_eq!(resumed.messages(), [Message::user("summary")]);
 }
+
+#[tokio::test]
+async fn forgotten_messages_are_there_in_the_next_turn() {
+    let answers = ["One heron.", "Two herons."].map(ScriptedAnswer::text);
+    let command = ConversationFixture::new(ModelScript::new(answers)).await;
+    let mut conversation = command.begin();
+    // Nothing is stored yet, so nothing is forgotten.
+    conversation.forget_messages();
+    send(&mut conversation, "how many?").await.unwrap();
+    assert!(conversation.message_bytes() > "how many?One heron.".len());
+    let said = conversation.messages().to_vec();
+    conversation.forget_messages();
+    assert_eq!(conversation.message_bytes(), 0);
+    send(&mut conversation, "and now?").await.unwrap();
+    assert_eq!(conversation.messages()[..said.len()], said[..]);
+    let asked = command.asked();
+    assert_eq!(asked[1][..asked[0].len()], asked[0][..]);
+}

@@ -138,7 +138,8 @@ async fn time_is_limited_as_a_whole() {
         error.problem,
         ModelProblem::TimedOut { again: false, .. }
     ));
-    assert!(begun.elapsed() < Duration::from_secs(5));
+    // A stream that stalls is given up after minutes.
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }
 
 #[tokio::test]

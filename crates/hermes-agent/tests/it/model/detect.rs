@@ -148,7 +148,8 @@ async fn silent_servers_cost_only_their_time() {
     assert!(setup.configured().await.is_err());
     let elapsed = begun.elapsed();
     assert!(elapsed >= Duration::from_millis(300));
-    assert!(elapsed < Duration::from_secs(2), "{elapsed:?}");
+    // Without a limit it would have waited for ever.
+    assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
 }
 
 #[tokio::test]

@@ -228,7 +228,8 @@ async fn a_conversation_with_calls_goes_round() {
         let tools = [ToolDefinition {
             name: "weather".into(),
             description: "tells the weather".into(),
-            parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}}),
+            parameters: json!({"type": "object", "properties": {"city": {"type": "string"}}})
+                .into(),
         }];
         let mut messages = vec![Message::system("be brief"), Message::user("umbrella?")];
         let request = ModelRequest {

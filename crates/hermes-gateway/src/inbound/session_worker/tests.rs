@@ -143,6 +143,7 @@ async fn open_gateway(home: &Home) -> Gateway {
         directory: home.path().to_owned(),
         elicitation: ElicitationRegistry::unavailable(),
         on_settings: None,
+        meter: None,
     })
     .await
     .unwrap()
@@ -207,6 +208,7 @@ async fn a_turn_that_panics_is_told_once_and_all_its_messages_are_done() {
             event_id: id.into(),
         },
         attempts: 0,
+        is_left_over: false,
     });
     let turn = WaitingTurn {
         inputs: inputs.to_vec(),

@@ -5,14 +5,12 @@ use std::{path::Path, time::Duration};
 use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 
-use super::rest::DiscordRest;
+use super::{rest::DiscordRest, voice::VOICE_MESSAGE};
 use crate::{
     platform::{Attachment, AttachmentKind, PostError},
     send::root_cause,
 };
 
-/// The flag of a message that is something spoken.
-const VOICE_MESSAGE: u64 = 1 << 13;
 /// A transfer that takes longer is given up.
 const TRANSFER_TIMEOUT: Duration = Duration::from_mins(10);
 

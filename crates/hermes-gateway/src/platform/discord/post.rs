@@ -11,6 +11,7 @@ use tokio_util::io::ReaderStream;
 use super::{
     DiscordClient,
     rest::{DiscordFailure, RestBody},
+    voice,
 };
 use crate::{
     platform::{Button, ChatAddress, ChatKind, OutboundFile, OutboundMessage, PostError, Posted},
@@ -105,6 +106,9 @@ impl DiscordClient {
             content["enforce_nonce"] = json!(true);
         }
         let path = format!("/channels/{channel}/messages");
+        if let Some(posted) = self.post_voice(&path, &content, message).await? {
+            return Ok(posted);
+        }
         match self.send_content(&path, &content, &message.files).await {
             Ok(posted) => {
                 let message_id = text_of(&posted["id"]);
@@ -120,6 +124,37 @@ impl DiscordClient {
             // Targets of configurations do not say that a channel is a forum.
             Err(SendContentError::Discord(failure)) if failure.has_code(CANNOT_SEND_IN_FORUM) => {
                 self.post_to_forum(channel, message, &content).await
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Posts something spoken. `None` if it is not, or if it has to be a file like others.
+    async fn post_voice(
+        &self,
+        path: &str,
+        content: &Value,
+        message: &OutboundMessage,
+    ) -> Result<Option<Posted>, PostError> {
+        let Some(recording) = voice::describe_recording(message).await else {
+            return Ok(None);
+        };
+        let mut content = content.clone();
+        let flags = content["flags"].as_u64().unwrap_or_default();
+        content["flags"] = json!(flags | voice::VOICE_MESSAGE);
+        content["attachments"] = json!([recording]);
+        if let Some(fields) = content.as_object_mut() {
+            // It has nothing else.
+            fields.retain(|key, _| !matches!(key.as_str(), "content" | "components"));
+        }
+        match self.send_content(path, &content, &message.files).await {
+            Ok(posted) => Ok(Some(Posted {
+                message_id: text_of(&posted["id"]),
+                warning: None,
+            })),
+            Err(SendContentError::Discord(failure)) if voice::is_refused(&failure) => {
+                tracing::info!(platform = %self.account, %failure, "a voice message is sent as a file");
+                Ok(None)
             }
             Err(error) => Err(error.into()),
         }

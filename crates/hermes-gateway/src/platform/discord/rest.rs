@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hermes_agent::policy::PolicyHandle;
 use hermes_config::{Platform, PlatformSettings};
 use reqwest::{
     Client, Method, RequestBuilder, Response,
@@ -14,7 +15,7 @@ use url::Url;
 use super::rate_limits::{RateLimits, RestRoute, parse_seconds};
 use crate::{
     platform::{PostError, clock::PlatformClock, wire_json::parse_wire_json},
-    send::{SendError, build_client, check_url, root_cause},
+    send::{ReachableAddresses, SendError, build_client, root_cause},
 };
 
 /// For refusals that do not say how long.
@@ -27,7 +28,7 @@ const UPLOAD_FACTOR: u32 = 10;
 pub(super) struct DiscordRest {
     client: Client,
     base_url: String,
-    allow_http: bool,
+    addresses: ReachableAddresses,
     authorization: HeaderValue,
     limits: RateLimits,
     timeout: Duration,
@@ -60,7 +61,11 @@ pub(super) enum RestBody<'b> {
 }
 
 impl DiscordRest {
-    pub(super) fn new(settings: &PlatformSettings, timeout: Duration) -> Result<Self, SendError> {
+    pub(super) fn new(
+        settings: &PlatformSettings,
+        policy: &PolicyHandle,
+        timeout: Duration,
+    ) -> Result<Self, SendError> {
         let platform = Platform::Discord;
         let Some(token) = &settings.token else {
             return Err(SendError::NotConfigured {
@@ -74,9 +79,9 @@ impl DiscordRest {
         })?;
         authorization.set_sensitive(true);
         Ok(Self {
-            client: build_client(platform, settings)?,
+            client: build_client(platform, settings, policy.policy().egress())?,
             base_url: settings.base_url.trim_end_matches('/').to_owned(),
-            allow_http: settings.allow_http,
+            addresses: ReachableAddresses::new(settings, policy),
             authorization,
             limits: RateLimits::default(),
             timeout,
@@ -90,7 +95,7 @@ impl DiscordRest {
 
     /// Checks an address that Discord returned.
     pub(super) fn check_address(&self, address: &str) -> Result<Url, String> {
-        check_url(address, self.allow_http)
+        self.addresses.check(address)
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Value, DiscordFailure> {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
+use hermes_agent::policy::PolicyHandle;
 use hermes_config::{Platform, PlatformSettings, Secret, sync::Mutex};
 use reqwest::{
     Client, Response,
@@ -12,7 +13,7 @@ use url::Url;
 
 use crate::{
     platform::{PostError, clock::PlatformClock, wire_json::parse_wire_json},
-    send::{SendError, build_client, check_url, root_cause},
+    send::{ReachableAddresses, SendError, build_client, root_cause},
 };
 
 /// A reply with more bytes is not one of Slack's.
@@ -23,7 +24,7 @@ const DEFAULT_WAIT: Duration = Duration::from_secs(5);
 pub(super) struct SlackApi {
     client: Client,
     base_url: String,
-    allow_http: bool,
+    addresses: ReachableAddresses,
     token: Secret<String>,
     timeout: Duration,
     pub(super) clock: PlatformClock,
@@ -55,16 +56,20 @@ pub(super) enum SlackBody<'b> {
 }
 
 impl SlackApi {
-    pub(super) fn new(settings: &PlatformSettings, timeout: Duration) -> Result<Self, SendError> {
+    pub(super) fn new(
+        settings: &PlatformSettings,
+        policy: &PolicyHandle,
+        timeout: Duration,
+    ) -> Result<Self, SendError> {
         let Some(token) = settings.token.clone() else {
             return Err(SendError::NotConfigured {
                 platform: Platform::Slack.name().into(),
             });
         };
         Ok(Self {
-            client: build_client(Platform::Slack, settings)?,
+            client: build_client(Platform::Slack, settings, policy.policy().egress())?,
             base_url: settings.base_url.trim_end_matches('/').to_owned(),
-            allow_http: settings.allow_http,
+            addresses: ReachableAddresses::new(settings, policy),
             token,
             timeout,
             clock: PlatformClock::default(),
@@ -82,7 +87,7 @@ impl SlackApi {
 
     /// A URL that Slack returned, if it can be used.
     pub(super) fn check_url(&self, address: &str) -> Result<Url, String> {
-        check_url(address, self.allow_http)
+        self.addresses.check(address)
     }
 
     /// Whether the bot's token may be sent there: to Slack, or to where its API is said to be.

@@ -8,10 +8,15 @@ use std::{
 use hermes_store::mirror::Channel;
 use serde_json::Value;
 
-use super::{SlackCore, api::SlackFailure, updates::update_from_history};
+use super::{
+    SlackCore,
+    api::SlackFailure,
+    post::POSTED_EVENT,
+    updates::{is_own, update_from_history},
+};
 use crate::platform::{ChatAddress, PostError, RawUpdate};
 
-/// Channels per page, and pages at most.
+/// Channels and messages per page, and pages at most.
 const PAGE_SIZE: &str = "200";
 const MAX_PAGES: usize = 20;
 /// The most missed messages of a chat.
@@ -98,6 +103,40 @@ impl SlackCore {
         // Of too many, the newest count.
         let surplus = updates.len().saturating_sub(MAX_MISSED);
         Ok(updates.split_off(surplus))
+    }
+
+    /// The message of ours with this nonce in its metadata, posted after that time.
+    pub(super) async fn find_posted(
+        &self,
+        chat: &ChatAddress,
+        nonce: &str,
+        since: f64,
+    ) -> Result<Option<String>, PostError> {
+        let identity = self.identity().await?;
+        let channel = self.channel_of(chat).await?;
+        let oldest = format!("{:.6}", since.max(0.0));
+        let mut fields = vec![
+            ("channel", channel.as_str()),
+            ("oldest", oldest.as_str()),
+            ("limit", PAGE_SIZE),
+            ("include_all_metadata", "true"),
+        ];
+        let found = match &chat.thread_id {
+            Some(thread) => {
+                fields.push(("ts", thread));
+                self.api.read("conversations.replies", &fields).await?
+            }
+            None => self.api.read("conversations.history", &fields).await?,
+        };
+        let messages = found["messages"].as_array().map_or(&[][..], Vec::as_slice);
+        // Other apps may write the same metadata.
+        let is_meant = |message: &&Value| {
+            is_own(message, &identity.user_id, &identity.bot_id)
+                && message["metadata"]["event_type"] == POSTED_EVENT
+                && message["metadata"]["event_payload"]["nonce"] == nonce
+        };
+        let found = messages.iter().find(is_meant);
+        Ok(found.and_then(|message| message["ts"].as_str().map(str::to_owned)))
     }
 
     /// Whether the history of a channel is due. Threads come with the one that was used last first, so that one knows

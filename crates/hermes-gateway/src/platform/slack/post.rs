@@ -9,6 +9,9 @@ use super::{
 };
 use crate::platform::{ChatAddress, InboundEvent, OutboundMessage, PostError, Posted, TextFormat};
 
+/// What the metadata of posted messages is called, by which they are found again.
+pub(super) const POSTED_EVENT: &str = "hermes_message";
+
 impl SlackCore {
     /// The channel of an address. A user's is opened at first.
     pub(super) async fn channel_of(&self, chat: &ChatAddress) -> Result<String, SlackFailure> {
@@ -60,6 +63,10 @@ impl SlackCore {
         let mut body = message_body(channel, message);
         if let Some(thread) = thread {
             body["thread_ts"] = json!(thread);
+        }
+        if let Some(nonce) = &message.nonce {
+            body["metadata"] =
+                json!({"event_type": POSTED_EVENT, "event_payload": {"nonce": nonce}});
         }
         let posted = self.api.call("chat.postMessage", &body).await?;
         Ok(Posted {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use futures::TryStreamExt as _;
+use hermes_agent::policy::PolicyHandle;
 use hermes_config::{Platform, PlatformSettings, Redactor, Secret};
 use reqwest::{
     Body, Client, RequestBuilder, Response,
@@ -13,7 +14,7 @@ use serde_json::{Map, Value};
 use tokio_util::codec::{BytesCodec, FramedRead};
 
 use super::super::{OutboundFile, PostError, clock::PlatformClock, wire_json::parse_wire_json};
-use crate::send::{SendError, build_client, encode_file_name, root_cause};
+use crate::send::{ReachableAddresses, SendError, build_client, encode_file_name, root_cause};
 
 /// How long a reply may take.
 pub(super) const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -30,6 +31,7 @@ pub(super) struct BotApi {
     /// Ends with `/bot`.
     base: String,
     file_base: String,
+    addresses: ReachableAddresses,
     token: Secret<String>,
     redactor: Redactor,
     pub(super) clock: PlatformClock,
@@ -53,16 +55,22 @@ pub(super) enum BotApiError {
     InvalidReply { status: u16 },
     #[error("the file cannot be read: {reason}")]
     File { reason: String },
+    /// The settings or the operator's policy do not allow the address.
+    #[error("{reason}")]
+    OutOfReach { reason: String },
 }
 
 impl BotApi {
-    pub(super) fn new(settings: &PlatformSettings) -> Result<Self, SendError> {
+    pub(super) fn new(
+        settings: &PlatformSettings,
+        policy: &PolicyHandle,
+    ) -> Result<Self, SendError> {
         let Some(token) = settings.token.clone() else {
             return Err(SendError::NotConfigured {
                 platform: Platform::Telegram.name().into(),
             });
         };
-        let client = build_client(Platform::Telegram, settings)?;
+        let client = build_client(Platform::Telegram, settings, policy.policy().egress())?;
         let base = end_with_bot(&settings.base_url);
         let file_base = match &settings.base_file_url {
             Some(url) => end_with_bot(url),
@@ -74,6 +82,7 @@ impl BotApi {
             client,
             base,
             file_base,
+            addresses: ReachableAddresses::new(settings, policy),
             redactor: Redactor::new([token.clone()]),
             token,
             clock: PlatformClock::default(),
@@ -133,6 +142,9 @@ impl BotApi {
 
     /// Opens the download of a file.
     pub(super) async fn open_file(&self, path: &str) -> Result<Response, BotApiError> {
+        // Files may be elsewhere than the API.
+        let reached = self.addresses.check(&self.file_base);
+        reached.map_err(|reason| BotApiError::OutOfReach { reason })?;
         let url = format!("{}{}/{path}", self.file_base, self.token.expose());
         let request = self.client.get(url).timeout(TRANSFER_TIMEOUT);
         let response = request
@@ -285,9 +297,10 @@ impl BotApiError {
             } if description.contains("can't parse entities") => PostError::Markup {
                 reason: description.clone(),
             },
-            Self::Refused { .. } | Self::InvalidReply { .. } | Self::File { .. } => {
-                PostError::Refused { reason }
-            }
+            Self::Refused { .. }
+            | Self::InvalidReply { .. }
+            | Self::File { .. }
+            | Self::OutOfReach { .. } => PostError::Refused { reason },
         }
     }
 }

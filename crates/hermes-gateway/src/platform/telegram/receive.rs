@@ -145,6 +145,7 @@ impl TelegramClient {
             match outcome {
                 Ok(()) => {
                     backoff.reset();
+                    health.record_bot_name(self.identity().username);
                     health.record_ok();
                 }
                 Err(problem) => {

@@ -138,6 +138,7 @@ impl TelegramClient {
                 Ok(()) => {
                     is_set = true;
                     backoff.reset();
+                    health.record_bot_name(self.identity().username);
                     health.record_ok();
                     HEARTBEAT_INTERVAL
                 }

@@ -8,7 +8,8 @@ use super::*;
 /// A gateway of a Hub that has not sent anything yet.
 async fn undirected(script: ModelScript, more: &str) -> ApiFixture {
     let tenant = "tenant_123".to_owned();
-    ApiFixture::start_with(script, more, ControlMode::Hub { tenant }).await
+    let home = HubHome::Hosted;
+    ApiFixture::start_with(script, more, ControlMode::Hub { tenant, home }).await
 }
 
 async fn service(script: ModelScript) -> ApiFixture {
@@ -172,7 +173,8 @@ async fn a_denied_tool_is_neither_offered_nor_run() {
 
 #[tokio::test]
 async fn a_denial_reaches_a_turn_that_is_under_way() {
-    let late = reading().with(|reply| reply.delay_ms = 1500);
+    // Long enough for the directives to come before the call, on a busy machine too.
+    let late = reading().with(|reply| reply.delay_ms = 4000);
     let service = service(ModelScript::new([late, ScriptedAnswer::text("pity")])).await;
     service.home.write("note.txt", "secret");
     let run = service.run(&json!({"input": "Read."})).await;

@@ -1,5 +1,6 @@
 //! Cron jobs: made, changed, and run at once.
 
+use hermes_store::cron::{Claim, CronFile};
 use hermes_testkit::{
     model::ScriptedAnswer,
     platform::{PlatformFault, PlatformRequest, PlatformServer},
@@ -229,6 +230,31 @@ async fn a_job_runs_at_once_and_its_run_can_be_watched() {
     let (_, again) = send(request()).await;
     assert_eq!(again["run_id"], run);
     assert_eq!(service.model.requests().len(), 1);
+}
+
+#[tokio::test]
+async fn the_only_run_of_a_job_can_be_repeated_when_it_was_cut_off() {
+    let service = ApiFixture::start(ModelScript::new([ScriptedAnswer::text("All is well.")])).await;
+    for id in ["cut-off", "used-up"] {
+        let job = json!({"id": id, "prompt": "Look", "schedule": "30m"});
+        service.job(&job).await;
+        // By a process that is not there any more.
+        let (home, now) = (Home::at(service.home.path()), jiff::Zoned::now());
+        let claimed = CronFile::change(&home, &now, |file| {
+            file.claim(id, "hermes:1:1", std::time::Duration::from_mins(5), &now)
+        });
+        assert!(matches!(claimed.unwrap(), Claim::Won(_)));
+    }
+    let run = async |path: &str| service.post(path, &json!({})).await;
+    // Without being told so, nobody repeats what may have been done.
+    assert_eq!(run("/api/jobs/used-up/run").await.0, StatusCode::CONFLICT);
+    let (status, started) = run("/api/jobs/cut-off/run?again=true").await;
+    assert_eq!(status, StatusCode::ACCEPTED, "{started}");
+    let ended = service.wait_for_end(started["run_id"].as_str().unwrap());
+    assert_eq!(ended.await["status"], "completed");
+    // It has ended, so it is not there any more.
+    let (status, _) = run("/api/jobs/cut-off/run?again=true").await;
+    assert_eq!(status, StatusCode::NOT_FOUND);
 }
 
 #[tokio::test]

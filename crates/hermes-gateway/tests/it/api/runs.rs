@@ -1,6 +1,6 @@
 //! Runs: started, watched, stopped, and started again under the same key.
 
-use std::time::Instant;
+use std::{path::Path, time::Instant};
 
 use hermes_testkit::model::{ReplyEnding, ScriptedAnswer};
 
@@ -8,6 +8,15 @@ use super::*;
 
 fn slow(pieces: &[&str], pause: u64) -> ScriptedAnswer {
     ScriptedAnswer::pieces(pieces.iter().copied()).with(|reply| reply.pause_ms = pause)
+}
+
+/// A call that ends with `released` when the file is there.
+fn wait_for_file(file: &Path) -> ScriptedAnswer {
+    let command = format!(
+        "until [ -e '{}' ]; do sleep 0.05; done; echo released",
+        file.display()
+    );
+    ScriptedAnswer::call("terminal", &json!({"command": command}))
 }
 
 #[tokio::test]
@@ -157,15 +166,8 @@ async fn a_session_goes_on_by_its_id_or_by_an_earlier_run() {
 async fn turns_of_a_session_follow_each_other_and_sessions_do_not_wait() {
     let directory = tempfile::tempdir().unwrap();
     let go = directory.path().join("go");
-    let wait = format!(
-        "until [ -e '{}' ]; do sleep 0.05; done; echo released",
-        go.display()
-    );
     let script = ModelScript::echo()
-        .rule(
-            "first",
-            ScriptedAnswer::call("terminal", &json!({"command": wait})),
-        )
+        .rule("first", wait_for_file(&go))
         .rule("released", ScriptedAnswer::text("abcd"))
         .rule("second", ScriptedAnswer::text("2"));
     let service = ApiFixture::start(script).await;
@@ -222,7 +224,11 @@ async fn instructions_and_what_was_said_before_reach_the_model() {
 
 #[tokio::test]
 async fn too_many_runs_are_refused_for_the_moment() {
-    let script = ModelScript::echo().rule("slow", slow(&["a", "b", "c", "d"], 500));
+    let directory = tempfile::tempdir().unwrap();
+    let go = directory.path().join("go");
+    let script = ModelScript::echo()
+        .rule("slow", wait_for_file(&go))
+        .rule("released", ScriptedAnswer::text("abcd"));
     let config = "api_server: {max_concurrent_runs: 2}";
     let service = ApiFixture::start_with(script, config, ControlMode::Own).await;
     let one = service.run(&json!({"input": "slow 1"})).await;
@@ -233,6 +239,7 @@ async fn too_many_runs_are_refused_for_the_moment() {
     let response = request.send().await.unwrap();
     assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
     assert!(response.headers().contains_key("Retry-After"));
+    std::fs::write(go, "").unwrap();
     for run in [one, two] {
         assert_eq!(service.wait_for_end(&run).await["output"], "abcd");
     }

@@ -61,8 +61,8 @@ impl HttpBridge {
     }
 }
 
-async fn polled(client: &Client) -> Vec<String> {
-    let page = client.call_document("events_poll", json!({})).await;
+async fn polled(client: &Client, count: usize) -> Vec<String> {
+    let page = client.poll_events(&json!({}), count).await;
     let events = page["events"].as_array().unwrap().iter();
     events
         .map(|event| event["content"].as_str().unwrap().to_owned())
@@ -75,13 +75,13 @@ async fn events_begin_with_the_session_or_with_the_process() {
     let site = HttpBridge::new(place.bridge(BridgeOptions::default())).await;
     let early = site.client(ClientLifecycleMode::Initialize).await;
     store.append(&id(SESSION), &user("one")).await.unwrap();
-    assert_eq!(polled(&early).await, ["one"]);
+    assert_eq!(polled(&early, 1).await, ["one"]);
     let late = site.client(ClientLifecycleMode::Initialize).await;
     store.append(&id(SESSION), &user("two")).await.unwrap();
-    assert_eq!(polled(&late).await, ["two"]);
-    assert_eq!(polled(&early).await, ["one", "two"]);
+    assert_eq!(polled(&late, 1).await, ["two"]);
+    assert_eq!(polled(&early, 2).await, ["one", "two"]);
     let without = site.client(stateless()).await;
-    assert_eq!(polled(&without).await, ["one", "two"]);
+    assert_eq!(polled(&without, 2).await, ["one", "two"]);
 }
 
 #[tokio::test]

@@ -6,9 +6,10 @@ use hermes_gateway::{
     outbound::QueuedReply,
     platform::{OutboundMessage, PostError},
 };
+use hermes_testkit::TemporaryHome;
 
 use super::{
-    OutboxFixture, SECOND, account, group, long_text,
+    ManualClock, OutboxFixture, SECOND, account, group, long_text,
     recording_client::{Call, CallKind},
 };
 
@@ -102,6 +103,49 @@ async fn a_chunk_whose_reply_was_lost_in_a_crash_is_posted_with_the_same_nonce()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_whose_reply_was_lost_is_looked_for_before_it_is_posted_again() {
+    let fixture = OutboxFixture::new().await;
+    fixture.client.lose_next_reply();
+    fixture.queue("a", "once", "k1").await;
+    fixture.delivered("k1", SECOND).await;
+    assert_eq!(fixture.client.texts("a"), ["once"]);
+    // The same, but the process dies before it asks.
+    fixture.client.lose_next_reply();
+    fixture.queue("a", "and once more", "k2").await;
+    let client = fixture.client.clone();
+    fixture
+        .until("the post", || client.texts("a").len() == 2)
+        .await;
+    let fixture = fixture.crash().await;
+    fixture.delivered("k2", SECOND).await;
+    assert_eq!(client.texts("a"), ["once", "and once more"]);
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_another_process_may_have_given_takes_the_place_of_that_one() {
+    let fixture = OutboxFixture::new().await;
+    fixture.client.lose_next_reply();
+    fixture.queue("a", "what was said", "k1").await;
+    let client = fixture.client.clone();
+    fixture
+        .until("the post", || client.texts("a").len() == 1)
+        .await;
+    // Another machine knows nothing of it, and asks the model again.
+    let other =
+        OutboxFixture::start(TemporaryHome::new(), ManualClock::new(), client.clone()).await;
+    let reply = QueuedReply {
+        may_be_posted: true,
+        ..QueuedReply::new(account(), group("a"), "what is said now", "k1")
+    };
+    other.outbox.queue_reply(reply).await.unwrap();
+    other.delivered("k1", SECOND).await;
+    assert_eq!(client.texts("a"), ["what is said now"]);
+    other.end().await;
+    fixture.end().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_crash_after_chunk_one_of_three_sends_the_other_two() {
     let fixture = OutboxFixture::new().await;
     let client = fixture.client.clone();
@@ -172,7 +216,12 @@ async fn files_of_a_reply_become_an_album_and_refused_ones_are_told() {
     }));
     let three = path("c.png");
     let text = format!("Another: MEDIA:{three}");
+    let before = fixture.client.calls().len();
     fixture.queue("a", &text, "k2").await;
+    let client = &fixture.client;
+    fixture
+        .until("an attempt", || client.calls().len() > before)
+        .await;
     fs::remove_file(&three).unwrap();
     fixture.client.set_outage(None);
     fixture.delivered("k2", SECOND).await;

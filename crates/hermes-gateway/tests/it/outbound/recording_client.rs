@@ -64,6 +64,10 @@ struct ClientState {
     /// The messages as people see them.
     messages: BTreeMap<u32, (String, OutboundMessage)>,
     last_id: u32,
+    /// So many posts arrive, but their replies do not.
+    lost_replies: usize,
+    /// Whether the platform tells which message has a nonce.
+    tells_nonces: bool,
 }
 
 pub(super) struct RecordingClient {
@@ -130,6 +134,13 @@ impl RecordingClient {
 
     pub(super) fn set_native(&self, way: NativeWay) {
         *self.native.lock() = way;
+    }
+
+    /// The next post arrives, but its reply is lost. The platform tells which message has a nonce.
+    pub(super) fn lose_next_reply(&self) {
+        let mut state = self.state.lock();
+        state.lost_replies += 1;
+        state.tells_nonces = true;
     }
 
     /// Posts to the chat hang until they are released.
@@ -217,7 +228,32 @@ impl PlatformClient for RecordingClient {
                 held.cancelled().await;
             }
             self.next_fault()?;
-            Ok(add_message(&self.state, &chat.id, message))
+            let posted = add_message(&self.state, &chat.id, message);
+            let mut state = self.state.lock();
+            if state.lost_replies > 0 {
+                state.lost_replies -= 1;
+                return Err(PostError::Temporary {
+                    reason: "no reply".into(),
+                });
+            }
+            Ok(posted)
+        })
+    }
+
+    fn find_posted<'a>(
+        &'a self,
+        chat: &'a ChatAddress,
+        nonce: &'a str,
+        _since: f64,
+    ) -> BoxFuture<'a, Result<Option<String>, PostError>> {
+        Box::pin(async move {
+            let state = self.state.lock();
+            let is_meant = |(there, message): &(String, OutboundMessage)| {
+                *there == chat.id && message.nonce.as_deref() == Some(nonce)
+            };
+            let found = state.messages.iter().find(|(_, it)| is_meant(it));
+            let found = found.filter(|_| state.tells_nonces);
+            Ok(found.map(|(id, _)| id.to_string()))
         })
     }
 

@@ -126,6 +126,9 @@ async fn a_rate_limit_in_the_middle_pauses_the_preview_and_the_answer_arrives_on
         .await;
     let refused_at = client.calls_without_typing().last().unwrap().at;
     feed.push_text(" three");
+    // The refusal has come back when the next edit waits for its end.
+    let is_limited = || fixture.clock.longest_wait() > SECOND * 50;
+    fixture.until("the limit is known", is_limited).await;
     // Typing signs and edits hold back for the whole time.
     let before = client.calls().len();
     for _ in 0..20 {

@@ -3,9 +3,11 @@
 mod events;
 mod post;
 mod receive;
+mod voice;
 
 use std::{sync::Arc, time::Duration};
 
+use hermes_agent::policy::PolicyHandle;
 use hermes_config::{Platform, PlatformSettings, Secret};
 use hermes_gateway::platform::{
     Account, ChatAddress, ChatKind, ConnectionState, FatalError, InboundEvent, InboundKind,
@@ -70,7 +72,7 @@ fn client_with(settings: &PlatformSettings) -> DiscordClient {
         ..DiscordTiming::default()
     };
     let account = Account::first(Platform::Discord);
-    DiscordClient::with_timing(account, settings, timing).unwrap()
+    DiscordClient::with_timing(account, settings, &PolicyHandle::default(), timing).unwrap()
 }
 
 type DiscordReceiver = ReceivingClient<DiscordClient>;

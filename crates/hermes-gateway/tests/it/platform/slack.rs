@@ -8,6 +8,7 @@ mod stream;
 
 use std::time::Duration;
 
+use hermes_agent::policy::PolicyHandle;
 use hermes_config::{Platform, PlatformSettings, Secret};
 use hermes_gateway::platform::{
     Account, ChatAddress, ChatKind, ConnectionState, FatalError, InboundEvent, InboundKind,
@@ -60,7 +61,7 @@ fn client(server: &SlackServer) -> SlackClient {
 
 fn client_with(settings: &PlatformSettings, timeouts: SlackTimeouts) -> SlackClient {
     let account = Account::first(Platform::Slack);
-    SlackClient::with_timeouts(account, settings, timeouts).unwrap()
+    SlackClient::with_timeouts(account, settings, &PolicyHandle::default(), timeouts).unwrap()
 }
 
 fn channel(thread: Option<&str>) -> ChatAddress {

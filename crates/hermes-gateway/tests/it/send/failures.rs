@@ -102,7 +102,8 @@ async fn telegram_is_tried_three_times_when_its_gateway_is_down() {
 async fn one_that_never_answers_is_given_up_and_not_asked_twice() {
     for (place, target, path) in all_platforms() {
         place.server.fail(path, PlatformFault::Silence);
-        let timeout = Duration::from_millis(300);
+        // Long enough for what comes before the silence, on a busy machine too.
+        let timeout = Duration::from_secs(1);
         let sender = place.sender().with_timeout(timeout);
         let error = sender
             .send(target, "hi", MediaPolicy::Literal)
@@ -118,7 +119,7 @@ async fn one_that_never_answers_is_given_up_and_not_asked_twice() {
         };
         assert_eq!(*failure, PlatformFailure::TimedOut { waited: timeout });
         assert!(
-            error.to_string().contains("did not answer within 0.3 s"),
+            error.to_string().contains("did not answer within 1 s"),
             "{error}"
         );
         let posts = place

@@ -17,7 +17,8 @@ use tokio_rustls::{
     server::TlsStream,
 };
 
-use crate::{http::serve::ServeError, settings::TlsSettings};
+use super::ServeError;
+use crate::settings::TlsSettings;
 
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Most handshakes at once; beyond that the oldest is aborted.

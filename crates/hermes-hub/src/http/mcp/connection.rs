@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use ::http::request::Parts;
-use hermes_config::sync::Mutex;
+use hermes_config::{sync::Mutex, trace_context::TraceContext, traced_span};
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     model::{
@@ -15,13 +15,14 @@ use rmcp::{
 };
 use serde_json::Value;
 use tokio::task::JoinSet;
+use tracing::{Instrument as _, Span, field::Empty};
 
 use super::tools;
 use crate::{
     Hub, Problem,
     api_types::Via,
     auth::Caller,
-    http::{mcp::tools::ToolResult, rest::RequestId},
+    http::{mcp::tools::ToolResult, middleware::trace::RequestSpan, rest::RequestId},
     operations::{
         NamingStyle, Operation,
         dispatch::{self, RequestArguments, dispatch},
@@ -58,6 +59,7 @@ pub(super) async fn call_operation(
     operation: &'static Operation,
     arguments: JsonObject,
     idempotency_key: Option<String>,
+    trace: Option<TraceContext>,
     door: &::http::Extensions,
 ) -> ToolResult {
     let id = door
@@ -84,10 +86,42 @@ pub(super) async fn call_operation(
         range: None,
         idempotency_key,
     };
-    match dispatch(hub, request).await {
+    let span = call_span(operation, trace.as_ref(), door);
+    let dispatched = dispatch(hub, request).instrument(span.clone()).await;
+    match dispatched {
         Ok(dispatched) => ToolResult::success(operation, dispatched.reply.body),
-        Err(problem) => ToolResult::failure(&problem, &id),
+        Err(problem) => {
+            span.record("error.type", "tool_error");
+            ToolResult::failure(&problem, &id)
+        }
     }
+}
+
+/// The exported span of a call: in the trace that `_meta` names, or else in that of the HTTP request.
+fn call_span(
+    operation: &'static Operation,
+    trace: Option<&TraceContext>,
+    door: &::http::Extensions,
+) -> Span {
+    let make = || {
+        traced_span!(
+            "tools/call",
+            otel.name = format!("tools/call {}", operation.name),
+            otel.kind = "server",
+            mcp.method.name = "tools/call",
+            gen_ai.operation.name = "execute_tool",
+            gen_ai.tool.name = operation.name,
+            "error.type" = Empty
+        )
+    };
+    let span = match door.get::<RequestSpan>() {
+        Some(request) => request.0.in_scope(make),
+        None => make(),
+    };
+    if let Some(parent) = trace {
+        parent.adopt(&span);
+    }
+    span
 }
 
 fn http_parts(extensions: &Extensions) -> Result<&Parts, ErrorData> {
@@ -160,7 +194,17 @@ impl ServerHandler for McpConnection {
             .and_then(Value::as_str)
             .map(str::to_owned);
         let arguments = request.arguments.unwrap_or_default();
-        let answer = call_operation(&self.hub, operation, arguments, key, &parts.extensions).await;
+        let meta = &context.meta;
+        let trace = TraceContext::receive(meta.get_traceparent(), meta.get_tracestate());
+        let answer = call_operation(
+            &self.hub,
+            operation,
+            arguments,
+            key,
+            trace,
+            &parts.extensions,
+        )
+        .await;
         Ok(answer.to_result().into())
     }
 

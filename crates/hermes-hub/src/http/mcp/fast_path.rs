@@ -11,6 +11,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse, Response},
 };
+use hermes_config::trace_context::TraceContext;
 use hermes_serve::{Era, http::InOpenSession};
 use rmcp::model::{ClientCapabilities, ProtocolVersion, RequestId};
 use serde::Deserialize;
@@ -68,6 +69,10 @@ struct CallMeta<'a> {
     _client: Option<CallClient<'a>>,
     #[serde(rename = "hermes.hub/idempotencyKey", default)]
     idempotency_key: Option<String>,
+    #[serde(default, borrow)]
+    traceparent: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    tracestate: Option<Cow<'a, str>>,
 }
 
 #[derive(Deserialize)]
@@ -133,9 +138,16 @@ async fn answer_call(hub: &Hub, parts: &Parts, era: Era, body: &[u8]) -> Option<
         return None;
     }
     let operation = tools::find_tool(&params.name, &hub.settings().mcp)?;
-    let key = params.meta.idempotency_key;
+    let CallMeta {
+        idempotency_key: key,
+        traceparent,
+        tracestate,
+        ..
+    } = params.meta;
+    let trace = TraceContext::receive(traceparent.as_deref(), tracestate.as_deref());
+    let arguments = params.arguments;
     let answer =
-        connection::call_operation(hub, operation, params.arguments, key, &parts.extensions).await;
+        connection::call_operation(hub, operation, arguments, key, trace, &parts.extensions).await;
     Some(match render_response(&id, &answer, era) {
         Ok(body) => ([(header::CONTENT_TYPE, "application/json")], body).into_response(),
         // The call has been executed, so it must not be passed on to rmcp.

@@ -6,6 +6,7 @@ use axum::{
     body::Body,
     extract::{RawPathParams, Request},
 };
+use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -15,7 +16,10 @@ use serde_json::{Map, Value};
 use crate::{
     Problem, ProblemCode,
     http::json,
-    operations::{Argument, ArgumentKind, ArgumentLocation, HttpMethod, NamingStyle, Operation},
+    operations::{
+        Argument, ArgumentKind, ArgumentLocation, HttpMethod, NamingStyle, Operation,
+        manifest_members::read_yaml_manifest,
+    },
 };
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,19 +33,56 @@ pub(crate) async fn read_arguments(
     request: Request,
 ) -> Result<Map<String, Value>, Problem> {
     let query = request.uri().query().unwrap_or_default().to_owned();
-    add_query(operation, verb, &query, &mut arguments)?;
+    let media = media_type(request.headers());
+    let bytes_body = operation
+        .input
+        .bytes_body
+        .filter(|bytes| verb.has_body() && bytes.media_types.contains(&media.as_str()));
+    let has_json_body = verb.has_body() && bytes_body.is_none();
+    add_query(operation, has_json_body, &query, &mut arguments)?;
+    if let Some(format) = accepted_format(operation, request.headers()) {
+        arguments.entry("format").or_insert_with(|| format.into());
+    }
     if !verb.has_body() {
         return Ok(arguments);
     }
-    let is_json = is_json(request.headers());
+    let is_json = is_json(&media);
     let body = read_body(request.into_body(), most_bytes).await?;
+    if let Some(bytes) = bytes_body {
+        arguments.insert(
+            bytes.member.to_owned(),
+            BASE64_STANDARD.encode(&body).into(),
+        );
+        return Ok(arguments);
+    }
     if body.is_empty() {
         return Ok(arguments);
     }
+    if let (true, Some(whole)) = (
+        operation.input.takes_yaml && is_yaml(&media),
+        operation.input.whole_body,
+    ) {
+        let Ok(text) = std::str::from_utf8(&body) else {
+            return Err(Problem::invalid("the body is not valid UTF-8"));
+        };
+        arguments.insert(whole.to_owned(), read_yaml_manifest(text)?.into());
+        return Ok(arguments);
+    }
     if !is_json {
+        let mut known = vec!["application/json"];
+        if operation.input.takes_yaml {
+            known.push("application/yaml");
+        }
+        known.extend(
+            operation
+                .input
+                .bytes_body
+                .iter()
+                .flat_map(|bytes| bytes.media_types),
+        );
         return Err(Problem::new(
             ProblemCode::UnsupportedMediaType,
-            "send the body as `Content-Type: application/json`",
+            format!("send the body as `Content-Type: {}`", known.join("` or `")),
         ));
     }
     let Value::Object(members) = json::parse_strict(&body)? else {
@@ -89,33 +130,60 @@ pub(crate) async fn read_body(body: Body, most: usize) -> Result<Bytes, Problem>
     }
 }
 
-fn is_json(headers: &HeaderMap) -> bool {
+/// The `format` of a reply that is not JSON, if the caller rather has that.
+fn accepted_format(operation: &Operation, headers: &HeaderMap) -> Option<&'static str> {
+    let other = operation.other_media?;
+    let format = match other {
+        "text/csv" => "csv",
+        "application/x-ndjson" => "ndjson",
+        _ => return None,
+    };
+    let accepted = headers.get(header::ACCEPT)?.to_str().ok()?;
+    let quality_of = |media: &str| {
+        let mut ranges = accepted.split(',').map(|range| range.split(';'));
+        let mut range = ranges.find_map(|mut range| {
+            let name = range.next()?.trim();
+            name.eq_ignore_ascii_case(media).then_some(range)
+        })?;
+        let quality = range.find_map(|parameter| parameter.trim().strip_prefix("q="));
+        Some(quality.map_or(1.0, |quality| quality.trim().parse().unwrap_or(0.0)))
+    };
+    let quality: f64 = quality_of(other)?;
+    let of_json: f64 = quality_of("application/json").unwrap_or(0.0);
+    (quality > of_json).then_some(format)
+}
+
+fn media_type(headers: &HeaderMap) -> String {
     let value = headers
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    let media = value
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+    let media = value.split(';').next().unwrap_or_default();
+    media.trim().to_ascii_lowercase()
+}
+
+fn is_json(media: &str) -> bool {
     media == "application/json" || (media.starts_with("application/") && media.ends_with("+json"))
+}
+
+fn is_yaml(media: &str) -> bool {
+    ["application/yaml", "application/x-yaml", "text/yaml"].contains(&media)
 }
 
 fn add_query(
     operation: &Operation,
-    verb: HttpMethod,
+    has_json_body: bool,
     query: &str,
     arguments: &mut Map<String, Value>,
 ) -> Result<(), Problem> {
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (decode_component(name)?, decode_component(value)?);
-        // A route with two methods has its arguments in the query of one and in the body of the other.
+        // A route with two methods has its arguments in the query of one and in the body of the other. A body of bytes
+        // has no other arguments.
         let fits = |member: &&Argument| {
             member.location == ArgumentLocation::Query
-                || (member.location == ArgumentLocation::Body && !verb.has_body())
+                || (member.location == ArgumentLocation::Body && !has_json_body)
         };
         let Some(member) = operation.input.by_rest_name(&name).filter(fits) else {
             return Err(operation.input.unknown_argument(&name, NamingStyle::Rest));

@@ -190,9 +190,19 @@ fn request_body(operation: &Operation, verb: HttpMethod) -> Option<Value> {
             .collect();
         json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
     };
-    Some(
-        json!({"required": !required.is_empty(), "content": {"application/json": {"schema": schema}}}),
-    )
+    let mut content = json!({"application/json": {"schema": schema}});
+    if operation.input.takes_yaml {
+        content["application/yaml"] = json!({"schema": schema});
+    }
+    for media in operation
+        .input
+        .bytes_body
+        .iter()
+        .flat_map(|bytes| bytes.media_types)
+    {
+        content[*media] = json!({"schema": {"type": "string", "format": "binary"}});
+    }
+    Some(json!({"required": !required.is_empty(), "content": content}))
 }
 
 fn responses(operation: &Operation, verb: HttpMethod) -> Value {

@@ -17,9 +17,9 @@ pub(crate) fn reference_html() -> &'static str {
 
 fn render_page() -> String {
     let mut page = String::from(
-        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n<title>Hermes Hub</title>\n\
-         <link rel=\"stylesheet\" href=\"/reference.css\">\n<main>\n<h1>Hermes Hub</h1>\n\
+         <link rel=\"stylesheet\" href=\"/reference.css\">\n</head>\n<body>\n<main>\n<h1>Hermes Hub</h1>\n\
          <p>REST at <code>/v1</code> (<a href=\"/v1/openapi.json\">OpenAPI</a>), MCP at <code>/mcp</code>. Every \
          request but those to health and documents needs <code>Authorization: Bearer</code> and a management token.</p>\n",
     );
@@ -31,7 +31,7 @@ fn render_page() -> String {
     for operation in table().rows() {
         render_section(&mut page, operation);
     }
-    page.push_str("</main>\n</html>\n");
+    page.push_str("</main>\n</body>\n</html>\n");
     page
 }
 
@@ -77,7 +77,7 @@ fn render_section(page: &mut String, operation: &Operation) {
     ));
     if !operation.input.arguments.is_empty() {
         line(format_args!(
-            "<table><thead><tr><th>argument</th><th></th></tr></thead><tbody>"
+            "<table><thead><tr><th scope=\"col\">argument</th><th scope=\"col\">meaning</th></tr></thead><tbody>"
         ));
         for member in &operation.input.arguments {
             let need = if member.is_required { "Required. " } else { "" };

@@ -11,39 +11,82 @@ use crate::{
 };
 
 pub(super) fn rows() -> Vec<Operation> {
+    let mut rows = agent_rows();
+    rows.extend(run_rows());
+    rows
+}
+
+fn agent_rows() -> Vec<Operation> {
     vec![
-        Operation::new("get_tenant_agent", &[Get], "/v1/tenants/{tenant_id}/agent", agent::get)
-            .docs("Get an agent's state", "Shows whether a tenant's agent runs, sleeps or has failed.")
-            .scope(Scope::TenantsRead)
-            .read_only()
-            .returns::<AgentState>(),
-        Operation::new("start_tenant_agent", &[Post], "/v1/tenants/{tenant_id}/agent/start", agent::start)
-            .docs("Start an agent", "Starts a tenant's agent. The reply does not wait until it runs.")
-            .scope(Scope::AgentWrite)
-            .gate(Gate::ActiveTenant)
-            .idempotent()
-            .extended_tool()
-            .command("tenant start")
-            .success(&[202])
-            .returns::<AgentState>(),
-        Operation::new("stop_tenant_agent", &[Post], "/v1/tenants/{tenant_id}/agent/stop", agent::stop)
-            .docs("Stop an agent", "Stops a tenant's agent. The reply does not wait for its end.")
-            .scope(Scope::AgentWrite)
-            .destructive()
-            .idempotent()
-            .extended_tool()
-            .command("tenant stop")
-            .success(&[202])
-            .returns::<AgentState>(),
-        Operation::new("restart_tenant_agent", &[Post], "/v1/tenants/{tenant_id}/agent/restart", agent::restart)
-            .docs("Restart an agent", "Stops a tenant's agent and starts it again. The reply does not wait until it runs.")
-            .scope(Scope::AgentWrite)
-            .gate(Gate::ActiveTenant)
-            .destructive()
-            .idempotent()
-            .command("tenant restart")
-            .success(&[202])
-            .returns::<AgentState>(),
+        Operation::new(
+            "get_tenant_agent",
+            &[Get],
+            "/v1/tenants/{tenant_id}/agent",
+            agent::get,
+        )
+        .docs(
+            "Get an agent's state",
+            "Shows whether a tenant's agent runs, sleeps or has failed.",
+        )
+        .scope(Scope::TenantsRead)
+        .read_only()
+        .returns::<AgentState>(),
+        Operation::new(
+            "start_tenant_agent",
+            &[Post],
+            "/v1/tenants/{tenant_id}/agent/start",
+            agent::start,
+        )
+        .docs(
+            "Start an agent",
+            "Starts a tenant's agent. The reply does not wait until it runs.",
+        )
+        .scope(Scope::AgentWrite)
+        .gate(Gate::ActiveTenant)
+        .idempotent()
+        .extended_tool()
+        .command("tenant start")
+        .success(&[202])
+        .returns::<AgentState>(),
+        Operation::new(
+            "stop_tenant_agent",
+            &[Post],
+            "/v1/tenants/{tenant_id}/agent/stop",
+            agent::stop,
+        )
+        .docs(
+            "Stop an agent",
+            "Stops a tenant's agent. The reply does not wait for its end.",
+        )
+        .scope(Scope::AgentWrite)
+        .destructive()
+        .idempotent()
+        .extended_tool()
+        .command("tenant stop")
+        .success(&[202])
+        .returns::<AgentState>(),
+        Operation::new(
+            "restart_tenant_agent",
+            &[Post],
+            "/v1/tenants/{tenant_id}/agent/restart",
+            agent::restart,
+        )
+        .docs(
+            "Restart an agent",
+            "Stops a tenant's agent and starts it again. The reply does not wait until it runs.",
+        )
+        .scope(Scope::AgentWrite)
+        .gate(Gate::ActiveTenant)
+        .destructive()
+        .idempotent()
+        .command("tenant restart")
+        .success(&[202])
+        .returns::<AgentState>(),
+    ]
+}
+
+fn run_rows() -> Vec<Operation> {
+    vec![
         Operation::new("create_run", &[Post], "/v1/tenants/{tenant_id}/runs", runs::create)
             .docs("Start a run", "Starts a run of a tenant's agent. The reply has the run's id and does not wait for its end.")
             .scope(Scope::RunsWrite)
@@ -61,13 +104,21 @@ pub(super) fn rows() -> Vec<Operation> {
             .untrusted()
             .command("tenant runs")
             .returns::<runs::RunList>(),
-        Operation::new("get_run", &[Get], "/v1/tenants/{tenant_id}/runs/{run_id}", runs::get)
-            .docs("Get a run", "Shows one run of a tenant's agent, with its answer once it has one.")
+        Operation::new("list_all_runs", &[Get], "/v1/runs", runs::list_all)
+            .docs("List the runs of all tenants", "Lists the runs of the agents of all visible tenants, newest first.")
             .scope(Scope::RunsRead)
             .read_only()
             .untrusted()
             .extended_tool()
-            .returns::<Run>(),
+            .command("hub runs")
+            .returns::<runs::RunList>(),
+        Operation::new("get_run", &[Get], "/v1/tenants/{tenant_id}/runs/{run_id}", runs::get)
+            .docs("Get a run", "Shows one run of a tenant's agent, with what it was asked, and its answer once it has one.")
+            .scope(Scope::RunsRead)
+            .read_only()
+            .untrusted()
+            .extended_tool()
+            .returns::<runs::RunDetails>(),
         Operation::new("watch_run", &[Get], "/v1/tenants/{tenant_id}/runs/{run_id}/events", runs::watch)
             .docs("Watch a run", "Streams the events of a run, past ones first. `Last-Event-ID` or `after` resumes.")
             .scope(Scope::RunsRead)
@@ -88,7 +139,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .scope(Scope::RunsApprove)
             .open_world()
             .command("tenant approve")
-            .errors(&[409])
+            .errors(&[409, 422])
             .returns::<runs::ApprovalList>(),
         Operation::new("list_approvals", &[Get], "/v1/approvals", runs::list_approvals)
             .docs("List approvals", "Lists the pending approvals of agents, oldest first.")
@@ -102,7 +153,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .scope(Scope::RunsApprove)
             .open_world()
             .extended_tool()
-            .errors(&[409])
+            .errors(&[409, 422])
             .returns::<Approval>(),
     ]
 }

@@ -7,6 +7,25 @@ use super::super::{
 };
 use crate::{api_types::Scope, service::cron};
 
+pub(super) fn others() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            "list_upcoming_crons",
+            &[Get],
+            "/v1/agent-cron",
+            cron::upcoming::list,
+        )
+        .docs(
+            "List the next cron jobs",
+            "Lists the cron jobs of all tenants that you may see and that have a next time, the next first.",
+        )
+        .scope(Scope::CronRead)
+        .read_only()
+        .command("hub jobs")
+        .returns::<cron::upcoming::UpcomingJobs>(),
+    ]
+}
+
 pub(super) fn tools() -> Vec<Operation> {
     vec![
         Operation::new("list_tenant_crons", &[Get], "/v1/tenants/{tenant_id}/agent-cron", cron::list)

@@ -29,6 +29,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .idempotent()
             .tool()
             .whole_body("patch")
+            .in_query(&["dry_run"])
             .command("hub config patch")
             .errors(&[412, 422])
             .returns::<documents::ImpactReply>(),
@@ -48,6 +49,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .idempotent()
             .tool()
             .whole_body("policy")
+            .in_query(&["dry_run"])
             .command("policy put")
             .errors(&[412, 422])
             .returns::<documents::PolicyReply>(),
@@ -66,6 +68,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .destructive()
             .idempotent()
             .tool()
+            .in_query(&["dry_run"])
             .command("specialization put")
             .errors(&[412])
             .returns::<documents::Specialization>(),

@@ -72,6 +72,27 @@ pub(super) fn rows() -> Vec<Operation> {
             .idempotent()
             .command("group member remove")
             .returns_nothing(),
+        Operation::new("get_group_skills", &[Get], "/v1/groups/{group_id}/skills", groups::skills::get)
+            .docs("List the skills of a group", "Lists the skills of the library that the members of a group get.")
+            .scope(Scope::GroupsRead)
+            .read_only()
+            .extended_tool()
+            .command("group skill list")
+            .returns::<groups::skills::GroupSkills>(),
+        Operation::new("put_group_skills", &[Put], "/v1/groups/{group_id}/skills", groups::skills::put)
+            .docs(
+                "Set the skills of a group",
+                "Sets the skills of the library that the members of a group get. Running agents get them at once, others \
+                 when they start; what a tenant is no longer given is removed. A tenant's own skills stay.",
+            )
+            .scope(Scope::GroupsWrite)
+            .gate(Gate::WholeHub)
+            .destructive()
+            .idempotent()
+            .extended_tool()
+            .command("group skill set")
+            .errors(&[422])
+            .returns::<groups::skills::GroupSkills>(),
         Operation::new("list_tokens", &[Get], "/v1/tokens", tokens::list)
             .docs("List tokens", "Lists the management tokens, without their secrets.")
             .scope(Scope::TokensAdmin)
@@ -111,7 +132,7 @@ pub(super) fn rows() -> Vec<Operation> {
             .returns::<audit::AuditList>()
             .also_returns("application/x-ndjson"),
         Operation::new("verify_audit", &[Get], "/v1/audit/verify", audit::verify)
-            .docs("Verify the audit log", "Verifies every entry of the audit log and names the first one that was changed.")
+            .docs("Verify the audit log", "Verifies every entry of the audit log and names the first one that was changed; with `limit`, in parts.")
             .scope(Scope::AuditRead)
             .read_only()
             .command("hub audit verify")

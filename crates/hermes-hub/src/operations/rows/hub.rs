@@ -1,7 +1,11 @@
 //! The Hub itself.
 
 use super::super::{HttpMethod::Get, Operation};
-use crate::{operations::document, service::hub};
+use crate::{
+    api_types::Scope,
+    operations::document,
+    service::{hub, overview},
+};
 
 pub(super) fn rows() -> Vec<Operation> {
     vec![
@@ -38,6 +42,16 @@ pub(super) fn rows() -> Vec<Operation> {
             )
             .read_only()
             .returns::<hub::HubVersion>(),
+        Operation::new("get_overview", &[Get], "/v1/overview", overview::get)
+            .docs(
+                "Get an overview",
+                "Shows how many tenants are in each state, which of them need somebody, and the runs of the last day.",
+            )
+            .scope(Scope::TenantsRead)
+            .read_only()
+            .extended_tool()
+            .command("hub overview")
+            .returns::<overview::HubOverview>(),
         Operation::new("whoami", &[Get], "/v1/whoami", hub::whoami)
             .docs(
                 "Who am I",

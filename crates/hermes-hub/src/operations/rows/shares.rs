@@ -7,7 +7,7 @@ use super::super::{
 };
 use crate::{
     api_types::Scope,
-    service::{shares, sync},
+    service::{share_bytes, shares, sync},
     storage::{
         files::{FileEntry, FileText, FindResult, GrepResult, Listing, WrittenFile},
         sync::SyncReport,
@@ -112,6 +112,81 @@ pub(super) fn tools() -> Vec<Operation> {
             .command("share rm")
             .errors(&[409, 412])
             .returns_nothing(),
+    ]
+}
+
+/// What tools do not need: files of any kind, and what was removed.
+pub(super) fn files() -> Vec<Operation> {
+    vec![
+        Operation::new(
+            "download_share_file",
+            &[Get],
+            "/v1/tenants/{tenant_id}/shares/{group_id}/files/download",
+            share_bytes::download,
+        )
+        .docs(
+            "Download a file of a share",
+            "Sends a file of a share unchanged, whatever it contains; `Range` requests a part.",
+        )
+        .scope(Scope::SharesRead)
+        .read_only()
+        .versioned()
+        .untrusted()
+        .command("share download")
+        .success(&[200, 206])
+        .errors(&[409])
+        .returns_bytes(&["application/octet-stream"]),
+        Operation::new(
+            "upload_share_file",
+            &[Put],
+            "/v1/tenants/{tenant_id}/shares/{group_id}/files/bytes",
+            share_bytes::upload,
+        )
+        .docs(
+            "Write a file of any kind to a share",
+            "Writes a file of a share, or appends to it with `mode: append`. A body of type `application/octet-stream` is \
+             the file itself, and `path` and `mode` are in the query. The tenant needs write access.",
+        )
+        .scope(Scope::SharesWrite)
+        .gate(Gate::Writer)
+        .destructive()
+        .takes_bytes("content_base64", &["application/octet-stream"])
+        .command("share upload")
+        .success(&[200, 201])
+        .errors(&[409, 412, 507])
+        .returns::<WrittenFile>(),
+        Operation::new(
+            "list_share_trash",
+            &[Get],
+            "/v1/tenants/{tenant_id}/shares/{group_id}/trash",
+            share_bytes::list_trash,
+        )
+        .docs(
+            "List the trash of a share",
+            "Lists what was removed from a share and can be restored, the newest first, at most 500.",
+        )
+        .scope(Scope::SharesRead)
+        .read_only()
+        .untrusted()
+        .command("share trash")
+        .errors(&[409])
+        .returns::<share_bytes::ShareTrash>(),
+        Operation::new(
+            "restore_share_path",
+            &[Post],
+            "/v1/tenants/{tenant_id}/shares/{group_id}/trash/{id}/restore",
+            share_bytes::restore,
+        )
+        .docs(
+            "Restore a path of a share",
+            "Moves something from the trash of a share back to where it was, if nothing is there now. The tenant needs \
+             write access.",
+        )
+        .scope(Scope::SharesWrite)
+        .gate(Gate::Writer)
+        .command("share restore")
+        .errors(&[409, 507])
+        .returns::<FileEntry>(),
     ]
 }
 

@@ -18,7 +18,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .scope(Scope::TenantsRead)
             .read_only()
             .tool()
-            .rest_only(&["status", "search", "limit", "cursor"])
+            .rest_only(&["status", "search", "flavor", "label", "limit", "cursor"])
             .command("tenant list")
             .returns::<tenants::TenantList>(),
         Operation::new("get_tenant", &[Get], "/v1/tenants/{tenant_id}", tenants::get)

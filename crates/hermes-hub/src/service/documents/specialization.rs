@@ -50,16 +50,22 @@ pub(crate) struct Specialization {
 pub(crate) struct PutSpecialization {
     /// Text up to 64 KiB; empty removes it.
     content: String,
+    /// Whether to check it only: nothing is changed.
+    dry_run: Option<bool>,
 }
 
 pub(crate) async fn get(call: Call, _: NoInput) -> Result<Reply, Problem> {
+    show(&call).await
+}
+
+async fn show(call: &Call) -> Result<Reply, Problem> {
     let document = call
         .hub
         .state()
         .document(DocumentKind::Specialization)
         .await?;
     let revision = document.as_ref().map_or(0, |document| document.revision);
-    specialization_reply(document, &count_applied(&call, revision).await?)
+    specialization_reply(document, &count_applied(call, revision).await?)
 }
 
 pub(crate) async fn put(call: Call, input: PutSpecialization) -> Result<Reply, Problem> {
@@ -69,6 +75,9 @@ pub(crate) async fn put(call: Call, input: PutSpecialization) -> Result<Reply, P
             "the text is larger than 64 KiB; shorten it",
         )
         .with_detail("content", "too long"));
+    }
+    if input.dry_run == Some(true) {
+        return show(&call).await;
     }
     // Prepared before the write: the reply reports what was written, even if later steps fail.
     let pending = tenants::count_tenants(&call.hub).await?;

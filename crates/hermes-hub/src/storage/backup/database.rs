@@ -1,38 +1,14 @@
-//! Consistent copies of databases in homes. Agents write to them at the same time and may replace them at any moment,
-//! while SQLite opens files by path only. So a database is hard-linked into the Hub's own directory and opened there:
-//! it is the same file with the same locks, and nobody can replace it by a symlink.
+//! Consistent copies of databases in homes, to which agents write at the same time.
 
-use std::{
-    fs, io,
-    os::{
-        fd::{AsFd, OwnedFd},
-        unix::fs::MetadataExt,
-    },
-    path::{Path, PathBuf},
-};
+use std::{fs, io, path::Path};
 
 use hermes_store::db;
-use rustix::{
-    fs::{AtFlags, CWD, FileType, linkat, statat},
-    io::Errno,
-    path::Arg,
-};
 use tokio::task::spawn_blocking;
 
-use crate::storage::backup::scan::open_parent;
+use crate::storage::linked_database::LinkedDatabase;
 
-/// The files of a SQLite database.
-const SUFFIXES: [&str; 4] = ["", "-wal", "-shm", "-journal"];
 /// An agent may start or stop during a copy.
 const MAX_COPY_ATTEMPTS: u32 = 5;
-
-/// A database hard-linked into the Hub's directory.
-struct LinkedDatabase {
-    /// Its directory in the home.
-    home: OwnedFd,
-    name: std::ffi::OsString,
-    link_path: PathBuf,
-}
 
 /// Copies the database at a path below the root to a new file in a directory of the Hub.
 pub(super) async fn copy_database(root: &Path, path: &Path, copy: &Path) -> io::Result<()> {
@@ -41,7 +17,7 @@ pub(super) async fn copy_database(root: &Path, path: &Path, copy: &Path) -> io::
         let second = copy.with_extension("link");
         let link = spawn_blocking(move || LinkedDatabase::new(&root, &path, second));
         let linked = link.await.map_err(io::Error::other)??;
-        let copied = db::copy_database(&linked.link_path, copy).await;
+        let copied = db::copy_database(linked.path(), copy).await;
         if linked.is_unchanged() {
             return copied.map_err(io::Error::other);
         }
@@ -50,69 +26,12 @@ pub(super) async fn copy_database(root: &Path, path: &Path, copy: &Path) -> io::
     Err(io::Error::other("it keeps being replaced"))
 }
 
-impl LinkedDatabase {
-    fn new(root: &Path, path: &Path, second: PathBuf) -> io::Result<Self> {
-        let linked = Self {
-            home: open_parent(root, path)?,
-            name: path.file_name().unwrap_or_default().to_owned(),
-            link_path: second,
-        };
-        for suffix in SUFFIXES {
-            let (from, to) = (linked.name_in_home(suffix), linked.linked_path(suffix));
-            match linkat(&linked.home, &from, CWD, &to, AtFlags::empty()) {
-                Err(Errno::NOENT) if !suffix.is_empty() => continue,
-                made => made?,
-            }
-            // `linkat` does not follow a symlink but links it.
-            if !fs::symlink_metadata(&to)?.is_file() {
-                return Err(io::Error::other("it is not a regular file"));
-            }
-        }
-        Ok(linked)
-    }
-
-    fn name_in_home(&self, suffix: &str) -> std::ffi::OsString {
-        let mut name = self.name.clone();
-        name.push(suffix);
-        name
-    }
-
-    fn linked_path(&self, suffix: &str) -> PathBuf {
-        let mut path = self.link_path.clone().into_os_string();
-        path.push(suffix);
-        path.into()
-    }
-
-    /// Whether database and log are still the linked files. The locks of a log created since would not be seen here.
-    fn is_unchanged(&self) -> bool {
-        ["", "-wal", "-journal"].iter().all(|suffix| {
-            let there = file_identity(&self.home, self.name_in_home(suffix));
-            let here = fs::symlink_metadata(self.linked_path(suffix)).ok();
-            let here = here.map(|metadata| (metadata.dev(), metadata.ino()));
-            // SQLite creates an empty log for a reader if there is none.
-            there == here || there.is_none() && *suffix == "-wal"
-        })
-    }
-}
-
-impl Drop for LinkedDatabase {
-    fn drop(&mut self) {
-        for suffix in SUFFIXES {
-            let _ = fs::remove_file(self.linked_path(suffix));
-        }
-    }
-}
-
-/// Device and inode of a file, if it exists.
-fn file_identity(directory: impl AsFd, name: impl Arg) -> Option<(u64, u64)> {
-    let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-    let is_file = FileType::from_raw_mode(stat.st_mode).is_file();
-    is_file.then_some((stat.st_dev, stat.st_ino))
-}
-
 #[cfg(test)]
 mod tests {
-    use std::{os::unix::fs::symlink, time::Duration};
+    use std::{
+        os::unix::fs::{MetadataExt, symlink},
+        time::Duration,
+    };
 
     use hermes_store::db::{Database, DatabaseOptions, Durability};
 

@@ -21,7 +21,10 @@ use rustix::{
 use tokio::task::spawn_blocking;
 
 use super::{BackupError, KeyInBackup, SECRET_FILES, SINGLE_FILES, TREES, file_error};
-use crate::storage::files::{EntryType, read_entries};
+use crate::storage::{
+    files::{EntryType, read_entries},
+    linked_database::open_parent,
+};
 
 const SQLITE_MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Deeper than anything that people and agents create. Each level uses a descriptor.
@@ -113,15 +116,6 @@ impl BackupScan {
             error => Err(error),
         }
     }
-}
-
-/// Opens the parent directory of a path below the root, refusing links.
-pub(super) fn open_parent(root: &Path, path: &Path) -> Result<OwnedFd, Errno> {
-    let mut directory = open(root, DIRECTORY_FLAGS, Mode::empty())?;
-    for parent in path.parent().into_iter().flatten() {
-        directory = open_directory(&directory, parent)?;
-    }
-    Ok(directory)
 }
 
 /// Opens a file below a directory for reading, refusing links. Does not block on a pipe.

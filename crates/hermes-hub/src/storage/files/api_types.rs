@@ -1,10 +1,12 @@
 //! What file operations answer, as it is serialised.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The kind of a path. Pipes, sockets and devices are not shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum EntryType {
     /// A directory.
@@ -16,7 +18,7 @@ pub enum EntryType {
 }
 
 /// A file, a directory or a link.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileEntry {
     /// The last segment of its path; empty for the root.
@@ -35,7 +37,7 @@ pub struct FileEntry {
 }
 
 /// One level of a tree.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Listing {
     /// The directory.
     pub path: String,
@@ -46,7 +48,7 @@ pub struct Listing {
 }
 
 /// Lines of a text file, with their line ends: parts that follow each other join to the whole.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FileText {
     /// The file.
@@ -70,7 +72,7 @@ pub struct FileText {
 }
 
 /// A line that matches.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrepMatch {
     /// The file.
@@ -86,7 +88,7 @@ pub struct GrepMatch {
 }
 
 /// The matches of a search, by path and line.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GrepResult {
     /// The lines.
@@ -100,7 +102,7 @@ pub struct GrepResult {
 }
 
 /// The matches of a search for names, by path.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FindResult {
     /// The entries.
     pub paths: Vec<FileEntry>,
@@ -108,8 +110,25 @@ pub struct FindResult {
     pub truncated: bool,
 }
 
+/// Something that was removed and can be restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TrashedEntry {
+    /// By which it is restored.
+    pub id: String,
+    /// Where it was.
+    pub path: String,
+    /// Its kind.
+    #[serde(rename = "type")]
+    pub entry_type: EntryType,
+    /// Bytes of a file; 0 otherwise.
+    pub size: u64,
+    /// RFC 3339, UTC.
+    pub removed_at: String,
+}
+
 /// A file after a write.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WrittenFile {
     /// The file.
@@ -127,7 +146,7 @@ pub enum CreateOutcome {
 }
 
 /// The size of a tree.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TreeUsage {
     /// Bytes in regular files.
     pub bytes: u64,

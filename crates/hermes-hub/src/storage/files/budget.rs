@@ -27,6 +27,10 @@ impl SearchBudget {
         }
     }
 
+    pub(crate) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
     /// Uses up one file; false if none is left.
     pub(crate) fn take_file(&mut self) -> bool {
         if self.files == 0 || self.is_over() {

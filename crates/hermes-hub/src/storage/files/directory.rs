@@ -4,6 +4,8 @@
 pub(crate) mod count;
 mod relocate;
 mod remove;
+mod restore;
+mod unpack;
 pub(crate) mod write;
 
 use std::{
@@ -28,11 +30,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     CreateOutcome, FileEntry, FileLimits, FileText, Files, FindQuery, FindResult, GrepQuery,
-    GrepResult, IfMatch, LineRange, Listing, RemoveMode, SharePath, TreeUsage, WriteMode,
-    WrittenFile, budget::SearchBudget, find, quota::Quota, search, text, tree::Tree,
+    GrepResult, IfMatch, LineRange, Listing, RemoveMode, SharePath, TrashedEntry, TreeUsage,
+    WriteMode, WrittenFile, budget::SearchBudget, find, quota::Quota, search, text, tree::Tree,
+    workspace::read_part,
 };
 use crate::{Problem, storage::files::problems};
 pub use remove::empty_trash;
+pub use restore::forget_origins;
+pub use unpack::UnpackedArchive;
 
 #[derive(Debug, Clone)]
 pub struct DirectoryFiles(Arc<SharedDirectory>);
@@ -40,7 +45,10 @@ pub struct DirectoryFiles(Arc<SharedDirectory>);
 #[derive(Debug)]
 struct SharedDirectory {
     tree: Tree,
-    trash: OwnedFd,
+    /// Where removed files go; without it, they are deleted.
+    trash: Option<OwnedFd>,
+    /// By which it finds its own files there.
+    label: String,
     limits: RwLock<FileLimits>,
     quota: Quota,
     /// Held shared by writers of single files, exclusively for moving, removing or counting whole trees.
@@ -63,7 +71,8 @@ impl DirectoryFiles {
         }
         Ok(Self(Arc::new(SharedDirectory {
             tree,
-            trash,
+            trash: Some(trash),
+            label: restore::trash_label(root),
             limits: RwLock::new(limits),
             quota: Quota::default(),
             tree_lock: RwLock::new(()),
@@ -71,10 +80,35 @@ impl DirectoryFiles {
         })))
     }
 
-    /// Removes temporary files of interrupted writes from a directory, while nobody writes.
-    pub(crate) async fn remove_temp_files(&self, path: &SharePath) -> Result<(), Problem> {
-        let path = path.clone();
-        self.run_blocking(move |share| share.remove_temp_files(&path))
+    /// Opens a directory of a home for one change, refusing a link: the agent works there at the same time. `used` is
+    /// what the whole home takes. What is removed is deleted.
+    pub(crate) fn open_in_home(
+        home: &Path,
+        name: &str,
+        limits: FileLimits,
+        used: TreeUsage,
+    ) -> io::Result<Self> {
+        let quota = Quota::default();
+        quota.set_used(used);
+        Ok(Self(Arc::new(SharedDirectory {
+            tree: Tree::open_in(home, name)?,
+            trash: None,
+            label: String::new(),
+            limits: RwLock::new(limits),
+            quota,
+            tree_lock: RwLock::new(()),
+            path_locks: PathLocks::default(),
+        })))
+    }
+
+    /// Unpacks an archive into a directory: all of it, or nothing if anything in it is refused.
+    pub(crate) async fn unpack(
+        &self,
+        base: &SharePath,
+        archive: Bytes,
+    ) -> Result<UnpackedArchive, Problem> {
+        let base = base.clone();
+        self.run_blocking(move |share| share.unpack(&base, &archive))
             .await
     }
 
@@ -117,6 +151,17 @@ impl Files for DirectoryFiles {
             text::read_lines(&share.tree, &path, lines, share.limits().read_bytes)
         })
         .await
+    }
+
+    async fn read_part(
+        &self,
+        path: &SharePath,
+        start: u64,
+        most: usize,
+    ) -> Result<(FileEntry, Bytes), Problem> {
+        let path = path.clone();
+        self.run_blocking(move |share| read_part(&share.tree, &path, start, most))
+            .await
     }
 
     async fn stat(&self, path: &SharePath) -> Result<FileEntry, Problem> {
@@ -190,8 +235,23 @@ impl Files for DirectoryFiles {
             .await
     }
 
+    async fn list_trash(&self) -> Result<Vec<TrashedEntry>, Problem> {
+        self.run_blocking(SharedDirectory::list_trash).await
+    }
+
+    async fn restore(&self, id: &str) -> Result<FileEntry, Problem> {
+        let id = id.to_owned();
+        self.run_blocking(move |share| share.restore(&id)).await
+    }
+
     async fn usage(&self) -> Result<TreeUsage, Problem> {
         self.run_blocking(SharedDirectory::usage).await
+    }
+
+    async fn clear_interrupted(&self, directory: &SharePath) -> Result<(), Problem> {
+        let path = directory.clone();
+        self.run_blocking(move |share| share.remove_temp_files(&path))
+            .await
     }
 
     fn set_limits(&self, limits: FileLimits) {

@@ -4,8 +4,8 @@
 use std::{
     ffi::CString,
     fs::File,
-    io::{self, Read, Write},
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    io::{self, Read, Seek, Write},
+    os::fd::{AsFd, OwnedFd},
     path::Path,
     time::{Duration, SystemTime},
 };
@@ -15,21 +15,22 @@ use hermes_config::{
     private_file::{FileOwner, chown_to_directory_owner, open_lock_file_at},
 };
 use rustix::{
-    fs::{AtFlags, Dir, FileType, Mode, mkdirat, statat, unlinkat},
+    fs::{Dir, Mode, RenameFlags, fsync, mkdirat, renameat_with},
     io::Errno,
 };
 
 use super::{
+    EntryType,
+    delete_tree::delete_tree,
     directory::{
-        count::remove_temp_files,
-        write::{create_temp_file, persist},
+        count::{remove_temp_files, remove_temp_files_below},
+        write::{create_temp_file, make_directories, persist},
     },
+    path::{SharePath, TEMP_PREFIX},
     tree::{Tree, read_entries},
 };
 
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
-/// Deeper than anything that an agent creates.
-const MAX_DEPTH: usize = 64;
 
 /// A directory of a home, or the home itself.
 #[derive(Debug)]
@@ -101,6 +102,44 @@ impl HomeDirectory {
         Ok(Some(text))
     }
 
+    /// The last bytes of a file, without its first, cut line; `None` if it does not exist.
+    pub(crate) fn read_tail(&self, name: &str, most: u64) -> io::Result<Option<String>> {
+        let opened = open_beneath(
+            &self.directory,
+            name,
+            READ_FLAGS,
+            Mode::empty(),
+            SymlinkPolicy::Refuse,
+        );
+        let mut file = match opened {
+            Err(Errno::NOENT) => return Ok(None),
+            other => File::from(other?),
+        };
+        let metadata = file.metadata()?;
+        if !metadata.is_file() {
+            return Err(io::Error::other("it is not a regular file"));
+        }
+        let start = metadata.len().saturating_sub(most);
+        file.seek(io::SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(most).read_to_end(&mut bytes)?;
+        let text = String::from_utf8_lossy(&bytes);
+        let whole = match text.split_once('\n') {
+            Some((_, rest)) if start > 0 => rest.to_owned(),
+            _ => text.into_owned(),
+        };
+        Ok(Some(whole))
+    }
+
+    /// The names of what is in it, except those that are not text.
+    pub(crate) fn names(&self) -> io::Result<Vec<String>> {
+        let (_, entries) = read_entries(Dir::read_from(&self.directory)?)?;
+        let names = entries.into_iter();
+        Ok(names
+            .filter_map(|entry| entry.name.into_string().ok())
+            .collect())
+    }
+
     /// The version of a file; `None` if it does not exist.
     pub(crate) fn version(&self, name: &str) -> Option<HomeFileVersion> {
         let opened = open_beneath(
@@ -130,6 +169,65 @@ impl HomeDirectory {
         Ok(())
     }
 
+    /// Opens a directory in this one, created if missing.
+    pub(crate) fn subdirectory(&self, name: &str) -> Result<Self, Errno> {
+        let directory = make_directories(
+            self.directory.try_clone().map_err(|_| Errno::MFILE)?,
+            &[name],
+            &mut 0,
+        )?;
+        Ok(Self { directory })
+    }
+
+    /// Replaces a directory by one with these files, or whatever is in its place. Others see the old one or the new one.
+    pub(crate) fn replace_tree(
+        &self,
+        name: &str,
+        files: &[(SharePath, Vec<u8>)],
+    ) -> io::Result<()> {
+        let random = hermes_config::random::random_hex::<8>().map_err(io::Error::other)?;
+        let stage = format!("{TEMP_PREFIX}{random}");
+        let replaced = self
+            .subdirectory(&stage)
+            .map_err(io::Error::from)
+            .and_then(|staged| staged.fill(files))
+            .and_then(|()| Ok(self.swap_in(&stage, name)?));
+        // The old tree, or half of the new one.
+        let _ = delete_tree(self.directory.as_fd(), &CString::new(stage)?);
+        replaced
+    }
+
+    fn fill(&self, files: &[(SharePath, Vec<u8>)]) -> io::Result<()> {
+        for (path, content) in files {
+            let mut segments: Vec<&str> = path.segments().collect();
+            let name = segments.pop().unwrap_or_default();
+            let directory = make_directories(self.directory.try_clone()?, &segments, &mut 0)?;
+            Self { directory }.replace(name, content)?;
+        }
+        Ok(())
+    }
+
+    fn swap_in(&self, stage: &str, name: &str) -> Result<(), Errno> {
+        let directory = &self.directory;
+        let swap = |flags| renameat_with(directory, stage, directory, name, flags);
+        match swap(RenameFlags::EXCHANGE) {
+            Err(Errno::NOENT) => swap(RenameFlags::NOREPLACE)?,
+            other => other?,
+        }
+        fsync(directory)
+    }
+
+    /// Removes temporary files and half-made directories that a Hub that was killed has left here, at any depth.
+    pub(crate) fn remove_stale(&self) -> Result<(), Errno> {
+        let (_, entries) = read_entries(Dir::read_from(&self.directory)?)?;
+        for entry in entries {
+            if entry.is_temporary() && entry.kind == Some(EntryType::Dir) {
+                delete_tree(self.directory.as_fd(), &entry.name)?;
+            }
+        }
+        remove_temp_files_below(self.directory.try_clone().map_err(|_| Errno::MFILE)?)
+    }
+
     /// Removes temporary files of a Hub that was killed.
     pub(crate) fn remove_temp_files(&self) -> Result<(), Errno> {
         remove_temp_files(self.directory.as_fd(), None)
@@ -154,35 +252,18 @@ impl HomeDirectory {
             SymlinkPolicy::Refuse,
         );
         let name = CString::new(*name).map_err(|_| Errno::INVAL)?;
-        match opened.and_then(|parent| remove_tree(parent.as_fd(), &name, 0)) {
+        match opened.and_then(|parent| delete_tree(parent.as_fd(), &name)) {
             Err(Errno::NOENT) => Ok(()),
             other => other,
         }
     }
 }
 
-fn remove_tree(directory: BorrowedFd<'_>, name: &CString, depth: usize) -> Result<(), Errno> {
-    let stat = statat(directory, name.as_c_str(), AtFlags::SYMLINK_NOFOLLOW)?;
-    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
-        return unlinkat(directory, name.as_c_str(), AtFlags::empty());
-    }
-    if depth > MAX_DEPTH {
-        return Err(Errno::NAMETOOLONG);
-    }
-    let inside = open_directory(directory, name.as_c_str())?;
-    let (_, below) = read_entries(Dir::read_from(&inside)?)?;
-    for entry in below {
-        match remove_tree(inside.as_fd(), &entry.name, depth + 1) {
-            Ok(()) | Err(Errno::NOENT) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    unlinkat(directory, name.as_c_str(), AtFlags::REMOVEDIR)
-}
-
 #[cfg(test)]
 mod tests {
     use std::{fs, os::unix::fs::symlink};
+
+    use rustix::fs::FileType;
 
     use super::*;
 

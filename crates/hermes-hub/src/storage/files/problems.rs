@@ -69,6 +69,39 @@ pub(crate) fn not_a_directory(path: &SharePath) -> Problem {
         .with_reason("not_a_directory")
 }
 
+pub(crate) fn not_empty(path: &SharePath, entries: u64) -> Problem {
+    let noun = if entries == 1 { "entry" } else { "entries" };
+    Problem::precondition(format!(
+        "`{path}` is not empty ({entries} {noun}); pass recursive=true"
+    ))
+    .with_reason("not_empty")
+    .with_detail("recursive", "required")
+}
+
+pub(crate) fn write_too_large(most: usize, length: usize) -> Problem {
+    Problem::new(
+        ProblemCode::PayloadTooLarge,
+        format!(
+            "a write has at most {most} bytes, and this has {length}: append the rest afterwards"
+        ),
+    )
+}
+
+pub(crate) fn root_not_moved() -> Problem {
+    Problem::invalid("the root is neither moved nor replaced")
+        .with_detail("from", "the root stays where it is")
+}
+
+pub(crate) fn moved_into_itself(from: &SharePath) -> Problem {
+    Problem::invalid(format!("`{from}` cannot be moved into itself"))
+        .with_detail("to", "lies within `from`")
+}
+
+pub(crate) fn root_not_removed() -> Problem {
+    Problem::invalid("the root cannot be removed: remove what is in it")
+        .with_detail("path", "the root stays")
+}
+
 pub(crate) fn symlink_not_followed(path: &SharePath) -> Problem {
     Problem::precondition(format!(
         "`{path}` is or contains a symbolic link, which is not followed here: name the target itself"

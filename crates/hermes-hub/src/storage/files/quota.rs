@@ -1,4 +1,4 @@
-//! The quota of a share. Space is reserved before a write and settled after it, so that concurrent writers do not
+//! The quota of a share or a home. Space is reserved before a write and settled after it, so that concurrent writers do not
 //! exceed the quota together.
 
 use hermes_config::sync::{Mutex, MutexGuard};
@@ -61,14 +61,11 @@ impl Quota {
     ) -> Result<Reservation<'_>, Problem> {
         let mut account = self.lock();
         let used = account.used.unwrap_or_default();
-        let bytes = remaining(used.bytes, account.reserved.bytes, allowance.bytes);
-        let files = remaining(used.files, account.reserved.files, allowance.files);
-        if need.bytes > 0 && need.bytes > bytes {
-            return Err(quota_exceeded(&format!("{bytes} bytes"), need.bytes));
-        }
-        if need.files > 0 && need.files > files {
-            return Err(quota_exceeded(&format!("{files} files"), need.files));
-        }
+        let taken = TreeUsage {
+            bytes: used.bytes.saturating_add(account.reserved.bytes),
+            files: used.files.saturating_add(account.reserved.files),
+        };
+        check_room(taken, need, allowance)?;
         account.reserved.bytes += need.bytes;
         account.reserved.files += need.files;
         drop(account);
@@ -92,16 +89,31 @@ impl QuotaAccount {
     }
 }
 
-fn remaining(used: u64, reserved: u64, limit: Option<u64>) -> u64 {
-    limit.map_or(u64::MAX, |limit| {
-        limit.saturating_sub(used.saturating_add(reserved))
-    })
+/// Refuses what does not fit beside what is taken.
+pub(super) fn check_room(
+    taken: TreeUsage,
+    need: TreeUsage,
+    allowance: QuotaLimits,
+) -> Result<(), Problem> {
+    let bytes = remaining(taken.bytes, allowance.bytes);
+    let files = remaining(taken.files, allowance.files);
+    if need.bytes > 0 && need.bytes > bytes {
+        return Err(quota_exceeded(&format!("{bytes} bytes"), need.bytes));
+    }
+    if need.files > 0 && need.files > files {
+        return Err(quota_exceeded(&format!("{files} files"), need.files));
+    }
+    Ok(())
+}
+
+fn remaining(taken: u64, limit: Option<u64>) -> u64 {
+    limit.map_or(u64::MAX, |limit| limit.saturating_sub(taken))
 }
 
 fn quota_exceeded(left: &str, need: u64) -> Problem {
     Problem::new(
         ProblemCode::OutOfSpace,
-        format!("the share's quota has room for {left}, and this needs {need}: remove something, or raise the quota"),
+        format!("the quota has room for {left}, and this needs {need}: remove something, or raise the quota"),
     )
     .with_reason("quota")
 }

@@ -82,7 +82,8 @@ enum SearchStop {
     StopSearch,
 }
 
-struct TreeSearch<'a> {
+/// A search over several files.
+pub(super) struct TreeSearch<'a> {
     expression: &'a GoRegex,
     searcher: Searcher,
     buffer: Vec<u8>,
@@ -91,11 +92,11 @@ struct TreeSearch<'a> {
     /// Largest chunk that is searched at once, and longest line.
     max_chunk: usize,
     max_line: usize,
-    found: GrepResult,
+    pub(super) found: GrepResult,
 }
 
 impl<'a> TreeSearch<'a> {
-    fn new(expression: &'a GoRegex, most: usize, budget: SearchBudget) -> Self {
+    pub(super) fn new(expression: &'a GoRegex, most: usize, budget: SearchBudget) -> Self {
         let within = |steps: u64| {
             usize::try_from(steps / expression.weight()).map_or(MAX_BUFFER_BYTES, |bytes| {
                 bytes.clamp(1024, MAX_BUFFER_BYTES)
@@ -141,7 +142,12 @@ impl<'a> TreeSearch<'a> {
     }
 
     /// Searches one file. Its matches count only if the whole file is text.
-    fn search_file(&mut self, path: &str, file: File, size: u64) -> ControlFlow<()> {
+    pub(super) fn search_file(
+        &mut self,
+        path: &str,
+        file: impl Read,
+        size: u64,
+    ) -> ControlFlow<()> {
         let before = self.found.matches.len();
         match self.search_content(path, file.take(size)) {
             Ok(()) => self.found.files_searched += 1,
@@ -158,7 +164,18 @@ impl<'a> TreeSearch<'a> {
         ControlFlow::Continue(())
     }
 
-    fn search_content(&mut self, path: &str, mut file: io::Take<File>) -> Result<(), SearchStop> {
+    /// Uses up one file of the budget; false if the search is over.
+    pub(super) fn take_file(&mut self) -> bool {
+        let taken = self.budget.take_file();
+        self.found.truncated |= !taken;
+        taken
+    }
+
+    fn search_content(
+        &mut self,
+        path: &str,
+        mut file: io::Take<impl Read>,
+    ) -> Result<(), SearchStop> {
         // Number of lines before the buffer.
         let mut lines = 0;
         let mut filled = 0;
@@ -269,7 +286,7 @@ fn open_file(directory: std::os::fd::BorrowedFd<'_>, name: &std::ffi::CStr) -> O
 
 /// Reads until the buffer is full or the file ends; returns whether it ended.
 fn fill_buffer(
-    file: &mut io::Take<File>,
+    file: &mut io::Take<impl Read>,
     buffer: &mut [u8],
     filled: &mut usize,
 ) -> Result<bool, SearchStop> {

@@ -1,9 +1,6 @@
 //! Reading a text file by lines, in parts that concatenate to the whole file.
 
-use std::{
-    fs::File,
-    io::{self, Read},
-};
+use std::io::{self, Read};
 
 use super::tree::{Tree, file_etag, file_size};
 use crate::{
@@ -31,10 +28,33 @@ pub(crate) fn read_lines(
     most: usize,
 ) -> Result<FileText, Problem> {
     let (file, stat) = tree.open_file(path)?;
-    let size = file_size(&stat);
-    let mut part = LineCollector::new(lines, most);
+    let version = FileVersionRead {
+        path,
+        size: file_size(&stat),
+        etag: file_etag(&stat),
+    };
     // What is appended during the read belongs to the next version.
-    scan_lines(file.take(size), &mut part).map_err(|fault| match fault {
+    let content = file.take(version.size);
+    read_text(content, version, lines, most)
+}
+
+/// The version of a file that is read.
+pub(crate) struct FileVersionRead<'p> {
+    pub(crate) path: &'p SharePath,
+    pub(crate) size: u64,
+    pub(crate) etag: String,
+}
+
+/// Like [`read_lines`], from anywhere.
+pub(crate) fn read_text(
+    content: impl Read,
+    version: FileVersionRead<'_>,
+    lines: LineRange,
+    most: usize,
+) -> Result<FileText, Problem> {
+    let FileVersionRead { path, size, etag } = version;
+    let mut part = LineCollector::new(lines, most);
+    scan_lines(content, &mut part).map_err(|fault| match fault {
         TextError::Binary => problems::binary_file(path),
         TextError::Io(error) => problems::problem_from_io(&error, path),
     })?;
@@ -59,7 +79,7 @@ pub(crate) fn read_lines(
         size,
         truncated,
         next_offset: truncated.then_some(next),
-        etag: file_etag(&stat),
+        etag,
     })
 }
 
@@ -69,7 +89,7 @@ enum TextError {
 }
 
 /// Reads a file once: checks that it is text, and collects the requested lines.
-fn scan_lines(mut file: io::Take<File>, part: &mut LineCollector) -> Result<(), TextError> {
+fn scan_lines(mut file: impl Read, part: &mut LineCollector) -> Result<(), TextError> {
     let mut buffer = vec![0; BUFFER_BYTES];
     // Bytes of an incomplete character.
     let mut held = 0;

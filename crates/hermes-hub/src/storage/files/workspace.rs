@@ -3,10 +3,12 @@
 
 use std::{
     fs::File,
-    io::{self, Seek, SeekFrom},
+    io::{self, Read, Seek, SeekFrom},
     path::Path,
     sync::Arc,
 };
+
+use bytes::Bytes;
 
 use super::{
     FileEntry, FileLimits, FileText, LineRange, Listing, SharePath,
@@ -140,6 +142,25 @@ fn open_part(
     file.seek(SeekFrom::Start(start))
         .map_err(|error| problems::problem_from_io(&error, path))?;
     Ok((entry, start, length, file))
+}
+
+/// Bytes of a file from a position on, at most so many; none behind its end.
+pub(super) fn read_part(
+    tree: &Tree,
+    path: &SharePath,
+    start: u64,
+    most: usize,
+) -> Result<(FileEntry, Bytes), Problem> {
+    let fault = |error| problems::problem_from_io(&error, path);
+    let (mut file, file_stat) = tree.open_file(path)?;
+    let entry = tree::file_entry(path.as_str().to_owned(), &file_stat)
+        .ok_or_else(|| problems::special_file(path))?;
+    file.seek(SeekFrom::Start(start)).map_err(fault)?;
+    let mut bytes = Vec::new();
+    file.take(most as u64)
+        .read_to_end(&mut bytes)
+        .map_err(fault)?;
+    Ok((entry, bytes.into()))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Approvals of runs.
 
 use async_trait::async_trait;
-use hermes_protocol::ApprovalChoice;
+use hermes_protocol::{ApprovalChoice, FormAnswer, RequestedForm};
 
 use super::{Page, Paged, StateError};
 use crate::{
@@ -18,6 +18,10 @@ pub struct NewApproval {
     /// Without secrets.
     pub command: String,
     pub description: String,
+    /// What may be chosen.
+    pub choices: Vec<ApprovalChoice>,
+    /// The form to fill in, without secrets.
+    pub form: Option<RequestedForm>,
     /// Denied after this time.
     pub expires_at: Option<Time>,
     /// A decision carried over from an interrupted attempt.
@@ -37,6 +41,8 @@ pub struct NewDecision {
     /// The token; `None` after the timeout.
     pub by: Option<String>,
     pub reason: Option<String>,
+    /// What was made of a form. Kept until the agent has it, or the run ends.
+    pub answer: Option<FormAnswer>,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -57,6 +63,9 @@ pub trait ApprovalStore {
 
     /// The agent's id of an approval.
     async fn agent_approval(&self, id: &ApprovalId) -> Result<Option<String>, StateError>;
+
+    /// What somebody made of the form of an approval, as long as the agent may need it.
+    async fn form_answer(&self, id: &ApprovalId) -> Result<Option<FormAnswer>, StateError>;
 
     /// Oldest first.
     async fn approvals(

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 
-use super::{Page, Paged, StateError};
+use super::{Page, Paged, StateError, page::encode_cursor};
 use crate::{
     TenantId,
-    api_types::{AuditEntry, Decision, Time},
-    storage::audit::NewAuditEntry,
+    api_types::{AuditEntry, Decision, Time, ids::hex},
+    storage::audit::{ChainPosition, NewAuditEntry},
 };
 
 /// Entries per portion of the tenant index. Smaller portions mean more lookups, larger ones more entries that are not
@@ -32,6 +32,52 @@ pub struct AuditQuery {
     pub since: Option<Time>,
     pub until: Option<Time>,
     pub order: AuditOrder,
+    /// How many entries are looked at for what no index has. A page then ends there, also if it is not full.
+    pub reach: Option<u32>,
+}
+
+impl AuditQuery {
+    /// How many entries are looked at, where each has to be.
+    pub(super) fn bounded_reach(&self) -> Option<u32> {
+        let is_of_tenants = self.tenant.is_some() || self.only.is_some();
+        let is_filtered = self.actor.is_some()
+            || self.action.is_some()
+            || self.decision.is_some()
+            || self.request_id.is_some();
+        self.reach
+            .filter(|reach| *reach > 0 && is_filtered && !is_of_tenants)
+    }
+}
+
+/// Time, chain and number of an entry: the sort key.
+pub(super) type EntryKey = (i64, String, i64);
+
+/// Where a page begins: after this entry.
+pub(super) fn page_start(page: &Page) -> Result<Option<EntryKey>, StateError> {
+    let Some([time, chain, seq]) = page.cursor_key::<3>()? else {
+        return Ok(None);
+    };
+    let number = |text: &str| text.parse().map_err(|_| StateError::BadCursor);
+    Ok(Some((number(&time)?, chain, number(&seq)?)))
+}
+
+/// A page of found entries. If it is not full, the next one begins after the last entry that was looked at.
+pub(super) fn page_entries(
+    entries: Vec<AuditEntry>,
+    page: &Page,
+    last_looked: Option<EntryKey>,
+) -> Paged<AuditEntry> {
+    let mut paged = Paged::from_fetched(entries, page, |entry: &AuditEntry| {
+        [
+            entry.time.millis().to_string(),
+            entry.chain.clone(),
+            entry.seq.to_string(),
+        ]
+    });
+    if let (None, Some((time, chain, seq))) = (&paged.next, last_looked) {
+        paged.next = encode_cursor(&[time.to_string(), chain, seq.to_string()]);
+    }
+    paged
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +105,140 @@ pub struct ChainCheck {
     pub broken: Option<BrokenEntry>,
 }
 
+impl ChainCheck {
+    /// Of a chain of which nothing is verified yet, after this position.
+    pub(super) fn new(chain: &str, start: &ChainPosition) -> Self {
+        Self {
+            chain: chain.to_owned(),
+            first: start.seq + 1,
+            last: start.seq,
+            entries: 0,
+            broken: None,
+        }
+    }
+}
+
+/// Where a verification in parts goes on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditPoint {
+    pub chain: String,
+    /// The last entry that was verified. The next one must follow it.
+    pub position: ChainPosition,
+    /// The last entry that is to be verified: later ones have been added since.
+    pub until: u64,
+}
+
+/// The result of verifying some entries.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AuditPart {
+    /// The chain of these entries first. Another one is there if these entries show that it was changed.
+    pub checks: Vec<ChainCheck>,
+    pub next: Option<AuditPoint>,
+}
+
+impl AuditPoint {
+    pub(crate) fn to_cursor(&self) -> Option<String> {
+        encode_cursor(&[
+            self.chain.clone(),
+            self.position.seq.to_string(),
+            hex(&self.position.hash),
+            self.until.to_string(),
+        ])
+    }
+
+    /// Where a page begins; `None` for the first.
+    pub(crate) fn from_page(page: &Page) -> Result<Option<Self>, StateError> {
+        let Some([chain, seq, hash, until]) = page.cursor_key::<4>()? else {
+            return Ok(None);
+        };
+        let number = |text: &str| text.parse().map_err(|_| StateError::BadCursor);
+        let hash = hermes_config::from_hex(&hash).and_then(|hash| hash.try_into().ok());
+        Ok(Some(Self {
+            chain,
+            position: ChainPosition {
+                seq: number(&seq)?,
+                hash: hash.ok_or(StateError::BadCursor)?,
+            },
+            until: number(&until)?,
+        }))
+    }
+}
+
+/// The entries that one part verifies.
+pub(super) struct PartScope {
+    pub(super) chain: String,
+    /// Where the part before has ended in this chain.
+    pub(super) from: Option<ChainPosition>,
+    pub(super) until: u64,
+    is_last_chain: bool,
+}
+
+impl PartScope {
+    /// The rest of the chain that was begun, or the next chain by name.
+    pub(super) fn find(after: Option<&AuditPoint>, heads: &[ChainHead]) -> Option<Self> {
+        let begun = after.filter(|point| point.position.seq < point.until);
+        let (chain, from, until) = if let Some(point) = begun {
+            (&point.chain, Some(point.position.clone()), point.until)
+        } else {
+            let others = heads.iter();
+            let others = others.filter(|head| after.is_none_or(|point| head.chain > point.chain));
+            let head = others.min_by(|one, other| one.chain.cmp(&other.chain))?;
+            (&head.chain, None, head.seq)
+        };
+        Some(Self {
+            is_last_chain: !heads.iter().any(|head| head.chain > *chain),
+            chain: chain.clone(),
+            from,
+            until,
+        })
+    }
+
+    /// Notes that entries are missing before the end. `most` were asked for.
+    pub(super) fn check_end(&self, check: &mut ChainCheck, end: &ChainPosition, most: u32) {
+        let has_read_all = check.entries < u64::from(most);
+        if check.broken.is_none() && has_read_all && end.seq < self.until {
+            check.broken = Some(BrokenEntry {
+                seq: end.seq + 1,
+                reason: "it is missing".into(),
+            });
+        }
+    }
+
+    /// Where the next part goes on.
+    pub(super) fn next(self, check: &ChainCheck, end: &ChainPosition) -> Option<AuditPoint> {
+        let is_done = check.broken.is_some() || end.seq >= self.until;
+        if is_done && self.is_last_chain {
+            return None;
+        }
+        let seq = if is_done { self.until } else { end.seq };
+        Some(AuditPoint {
+            chain: self.chain,
+            position: ChainPosition {
+                seq,
+                hash: end.hash,
+            },
+            until: self.until,
+        })
+    }
+}
+
+/// Numbers of entries of a chain, and how many of them.
+#[derive(Clone, Copy)]
+pub(super) struct EntryRange {
+    pub(super) after: i64,
+    pub(super) until: i64,
+    pub(super) most: i64,
+}
+
+impl EntryRange {
+    /// Also those that are before the beginning, where none may be.
+    pub(super) const ALL: Self = Self {
+        after: i64::MIN,
+        until: i64::MAX,
+        most: i64::MAX,
+    };
+}
+
 #[async_trait]
 pub trait AuditStore {
     /// Appends entries of requests that changed nothing: reads and denials.
@@ -78,6 +258,14 @@ pub trait AuditStore {
 
     /// Verifies every entry of every chain.
     async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError>;
+
+    /// Verifies at most so many entries. All parts together prove what [`Self::verify_audit`] proves of the entries that
+    /// were there when the first part of their chain began.
+    async fn verify_audit_part(
+        &self,
+        after: Option<&AuditPoint>,
+        most: u32,
+    ) -> Result<AuditPart, StateError>;
 
     /// Deletes entries before this time, and stores the hash that the first remaining entry follows.
     async fn prune_audit(&self, before: Time) -> Result<u64, StateError>;

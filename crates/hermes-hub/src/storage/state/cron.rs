@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{NewRun, Page, Paged, StateError};
+use super::{NewRun, Page, Paged, StateError, columns::ColumnReader};
 use crate::{JobId, RunId, TenantId, api_types::Time, storage::audit::NewAuditEntry};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,14 @@ pub struct DueJob {
     pub last_fired: Option<Time>,
     /// Whether a run of it waits or is carried out.
     pub is_active: bool,
+}
+
+/// When a job runs next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NextJobTime {
+    pub tenant: TenantId,
+    pub job: JobId,
+    pub next: Time,
 }
 
 /// Modification time and size, to notice changes.
@@ -57,6 +65,8 @@ pub enum FireOutcome {
     Fired,
     /// It had fired before.
     AlreadyFired,
+    /// Another node may work for the tenant.
+    LeaseLost,
 }
 
 /// A due time that has fired.
@@ -71,13 +81,20 @@ pub struct Fire {
 
 #[async_trait]
 pub trait CronStore {
-    /// Fires due times, each at most once, in one transaction.
+    /// Fires due times, each at most once, in one transaction. Those of a tenant whose lease is lost are left alone.
     async fn record_fires(&self, fires: Vec<NewFire>) -> Result<Vec<FireOutcome>, StateError>;
 
     /// Due jobs, the longest overdue first.
     async fn due_jobs(&self, now: Time, most: u32) -> Result<Vec<DueJob>, StateError>;
 
     async fn next_due(&self) -> Result<Option<Time>, StateError>;
+
+    /// Jobs of tenants on all nodes that have a next time, the next first. `only` names the tenants that the token covers.
+    async fn next_jobs(
+        &self,
+        only: Option<&[TenantId]>,
+        page: &Page,
+    ) -> Result<Paged<NextJobTime>, StateError>;
 
     async fn job_times(&self, tenant: &TenantId) -> Result<Vec<JobDueTime>, StateError>;
 
@@ -110,4 +127,35 @@ pub trait CronStore {
 
     /// Deletes fires due before this time, which must be too old to be run late.
     async fn forget_fires(&self, before: Time) -> Result<u64, StateError>;
+}
+
+/// The last job of the page before: its time, tenant and id.
+pub(super) fn last_shown_job(page: &Page) -> Result<Option<(i64, String, String)>, StateError> {
+    let Some([next, tenant, job]) = page.cursor_key::<3>()? else {
+        return Ok(None);
+    };
+    let next = next.parse().map_err(|_| StateError::BadCursor)?;
+    Ok(Some((next, tenant, job)))
+}
+
+/// A page of jobs from the rows of a query for it.
+pub(super) fn page_next_jobs(
+    rows: &[impl ColumnReader],
+    page: &Page,
+) -> Result<Paged<NextJobTime>, StateError> {
+    let jobs = rows.iter().map(|row| {
+        Ok(NextJobTime {
+            tenant: row.id("tenant", TenantId::parse)?,
+            job: row.id("job", JobId::parse)?,
+            next: row.time("next")?,
+        })
+    });
+    let jobs: Vec<_> = jobs.collect::<Result<_, StateError>>()?;
+    Ok(Paged::from_fetched(jobs, page, |job| {
+        [
+            job.next.millis().to_string(),
+            job.tenant.to_string(),
+            job.job.to_string(),
+        ]
+    }))
 }

@@ -44,6 +44,8 @@ pub enum FileChange {
     Share { group: GroupId, path: String },
     /// The jobs or the settings in a tenant's home.
     Home { tenant: TenantId },
+    /// Files below a directory of a tenant's home.
+    HomeFiles { tenant: TenantId, directory: String },
     /// A copy outside of homes and shares, which the next copy cleans up.
     Copy,
 }

@@ -56,6 +56,12 @@ impl Page {
     }
 }
 
+/// A cursor with these parts, which [`Page::cursor_key`] reads.
+pub(super) fn encode_cursor(key: &[String]) -> Option<String> {
+    let key = serde_json::to_vec(key).ok()?;
+    Some(URL_SAFE_NO_PAD.encode(key))
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Paged<T> {
     pub items: Vec<T>,
@@ -76,8 +82,7 @@ impl<T> Paged<T> {
         let next = items
             .last()
             .filter(|_| more)
-            .and_then(|last| serde_json::to_vec(key(last).as_slice()).ok())
-            .map(|key| URL_SAFE_NO_PAD.encode(key));
+            .and_then(|last| encode_cursor(&key(last)));
         Self { items, next }
     }
 

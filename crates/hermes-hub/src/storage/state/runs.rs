@@ -56,6 +56,12 @@ pub struct RunQuery {
     pub status: Option<RunStatus>,
     pub trigger: Option<RunTrigger>,
     pub job: Option<JobId>,
+    /// The model that answered.
+    pub model: Option<String>,
+    /// Only those requested then or later.
+    pub since: Option<Time>,
+    /// Only those requested before.
+    pub until: Option<Time>,
 }
 
 #[derive(Debug, Clone)]
@@ -71,6 +77,8 @@ pub struct RunChange {
     pub status: Option<RunStatus>,
     pub output: Option<String>,
     pub usage: Option<RunUsage>,
+    /// The model that answered.
+    pub model: Option<String>,
     pub error: Option<RunError>,
     pub called_tool: Option<bool>,
     /// The agent's id.

@@ -1,6 +1,6 @@
 //! The Hub's state in one SQLite file.
 
-use std::{path::Path, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use hermes_store::{
@@ -8,24 +8,34 @@ use hermes_store::{
     db::{self, Database, DatabaseOptions, Durability, SqliteErrorKind},
 };
 use sqlx::SqlitePool;
+use tokio::sync::watch;
 
-use super::{ChangeCount, ConnectionCounts, State, StateError};
+use super::{ChangeCount, ConnectionCounts, State, StateError, tenant_updates::TenantUpdates};
 use crate::{TenantId, storage::audit::NewAuditEntry};
 
 mod approvals;
 mod audit;
 mod change;
+mod console_sessions;
 mod cron;
 mod documents;
 mod env;
 mod files;
 mod groups;
+mod hub_events;
 mod idempotency;
+mod leases;
 mod mcp_sessions;
+mod overview;
+mod provided_skills;
 mod row;
 mod runs;
+mod skill_library;
+mod tables;
 mod tenants;
 mod tokens;
+mod usage;
+mod webhooks;
 
 use self::change::{Affected, ChangeCounter, WriteTransaction, commit};
 
@@ -35,6 +45,14 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0002.sql"),
     include_str!("../../../migrations/sqlite/0003.sql"),
     include_str!("../../../migrations/sqlite/0004.sql"),
+    include_str!("../../../migrations/sqlite/0005.sql"),
+    include_str!("../../../migrations/sqlite/0006.sql"),
+    include_str!("../../../migrations/sqlite/0007.sql"),
+    include_str!("../../../migrations/sqlite/0008.sql"),
+    include_str!("../../../migrations/sqlite/0009.sql"),
+    include_str!("../../../migrations/sqlite/0010.sql"),
+    include_str!("../../../migrations/sqlite/0011.sql"),
+    include_str!("../../../migrations/sqlite/0012.sql"),
 ];
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -46,6 +64,10 @@ pub struct SqliteState {
     /// Valid because the directory's lock keeps other processes out.
     changes: ChangeCounter,
     unindexed: audit::UnindexedEntries,
+    /// Counts events of the Hub.
+    event_stored: watch::Sender<u64>,
+    /// Changes of tenants that are made together.
+    tenant_updates: Arc<TenantUpdates>,
 }
 
 impl SqliteState {
@@ -61,6 +83,8 @@ impl SqliteState {
             node: node.to_owned(),
             changes: ChangeCounter::default(),
             unindexed: audit::UnindexedEntries::default(),
+            event_stored: watch::Sender::new(0),
+            tenant_updates: TenantUpdates::new(),
         })
     }
 
@@ -159,9 +183,25 @@ impl State for SqliteState {
         commit(write).await
     }
 
+    async fn init_meta(&self, name: &str, value: &[u8]) -> Result<Vec<u8>, StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        // The update changes nothing; it makes the stored row the one that is returned.
+        let stored = sqlx::query_scalar(
+            "INSERT INTO meta (name, value) VALUES (?1, ?2)
+             ON CONFLICT (name) DO UPDATE SET value = value RETURNING value",
+        )
+        .bind(name)
+        .bind(value)
+        .fetch_one(&mut *write)
+        .await?;
+        commit(write).await?;
+        Ok(stored)
+    }
+
     async fn has_encrypted(&self) -> Result<bool, StateError> {
         Ok(sqlx::query_scalar(
-            "SELECT EXISTS (SELECT 1 FROM env) OR EXISTS (SELECT 1 FROM tenants WHERE key_sealed IS NOT NULL)",
+            "SELECT EXISTS (SELECT 1 FROM env) OR EXISTS (SELECT 1 FROM tenants WHERE key_sealed IS NOT NULL)
+                 OR EXISTS (SELECT 1 FROM webhooks WHERE sealed IS NOT NULL)",
         )
         .fetch_one(self.readers())
         .await?)
@@ -170,6 +210,10 @@ impl State for SqliteState {
     async fn delete_encrypted(&self, entry: NewAuditEntry) -> Result<(), StateError> {
         let mut write = self.begin_change(Affected::AllTenants).await?;
         sqlx::query("DELETE FROM env").execute(&mut *write).await?;
+        // Without its secret nothing can be signed.
+        sqlx::query("UPDATE webhooks SET sealed = NULL, enabled = 0, revision = revision + 1")
+            .execute(&mut *write)
+            .await?;
         // Stored replies may contain secrets and are encrypted, too.
         sqlx::query("DELETE FROM idempotency")
             .execute(&mut *write)

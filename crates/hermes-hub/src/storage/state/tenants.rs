@@ -142,6 +142,17 @@ pub enum Propagation {
     NoAgent,
 }
 
+impl Propagation {
+    /// As statements name it.
+    pub(super) fn as_word(self) -> &'static str {
+        match self {
+            Self::ViaAgent => "agent",
+            Self::NotNeeded => "nobody",
+            Self::NoAgent => "no agent",
+        }
+    }
+}
+
 /// What the Hub observed about a tenant; `None` is unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct TenantObservation {
@@ -174,6 +185,9 @@ pub struct TenantQuery {
     pub only: Option<Vec<TenantId>>,
     /// A part of the id or the display name.
     pub text: Option<String>,
+    pub flavor: Option<String>,
+    /// A label that they have, with this value if one is given.
+    pub label: Option<(String, Option<String>)>,
 }
 
 /// A tenant's home, for scans of all tenants.
@@ -285,4 +299,14 @@ pub trait TenantStore {
     async fn runtime_key(&self, id: &TenantId) -> Result<Option<EncryptedSecret>, StateError>;
 
     async fn tenant_of_key(&self, hash: &KeyHash) -> Result<Option<TenantId>, StateError>;
+}
+
+/// A label as the stored JSON has it. A quotation mark within a name or value is escaped there, so that nothing else has
+/// this text.
+pub(super) fn label_text(name: &str, value: Option<&str>) -> Result<String, StateError> {
+    let name = serde_json::to_string(name)?;
+    Ok(match value {
+        Some(value) => format!("{name}:{}", serde_json::to_string(value)?),
+        None => format!("{name}:"),
+    })
 }

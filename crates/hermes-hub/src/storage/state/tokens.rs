@@ -48,6 +48,13 @@ pub trait TokenStore {
         entry: NewAuditEntry,
     ) -> Result<TokenRecord, StateError>;
 
+    /// Creates a token if there is none yet, on any node; returns whether it did.
+    async fn create_first_token(
+        &self,
+        token: NewToken,
+        entry: NewAuditEntry,
+    ) -> Result<bool, StateError>;
+
     /// The token with this secret, or with this previous secret within its grace period.
     async fn token_of_key(&self, hash: &KeyHash) -> Result<Option<TokenRecord>, StateError>;
 

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 
 use crate::{
     api_types::{AgentPhase, AgentState, Time},
@@ -47,6 +47,8 @@ pub(super) struct AgentSlot {
     pub(super) is_stale: bool,
     /// Settings in its home changed while it was starting.
     pub(super) settings_changed: bool,
+    /// Held while settings are applied to it, so that older ones never follow newer ones.
+    pub(super) applying: Arc<Mutex<()>>,
     /// It is being started because it did not answer; its process may still be healthy.
     is_unresponsive: bool,
     restarts: u32,
@@ -65,6 +67,7 @@ impl Default for AgentSlot {
             spec: None,
             is_stale: false,
             settings_changed: false,
+            applying: Arc::default(),
             is_unresponsive: false,
             restarts: 0,
             last_error: None,
@@ -244,11 +247,16 @@ mod tests {
         let mut slot = AgentSlot::default();
         assert_eq!(slot.backoff_left(), Duration::ZERO);
         for (failure, most) in [(1, 1), (2, 2), (3, 4), (4, 8)] {
+            let begun = Instant::now();
             slot.record_failure("no".into());
             assert_eq!(slot.phase(), SlotPhase::Asleep, "after failure {failure}");
             let rest = slot.backoff_left();
             let most = Duration::from_secs(most);
-            assert!(rest <= most && rest > most / 2, "{rest:?} of {most:?}");
+            let passed = begun.elapsed();
+            assert!(
+                rest <= most && rest + passed >= most,
+                "{rest:?} of {most:?}"
+            );
         }
         slot.record_failure("no".into());
         assert_eq!(slot.phase(), SlotPhase::Failed);

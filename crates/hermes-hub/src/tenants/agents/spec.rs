@@ -29,6 +29,8 @@ pub struct AgentSpec {
     pub launch: AgentLaunch,
     pub access: AccessStatus,
     pub wake_policy: WakePolicy,
+    /// Whether it would always be up if the policy allowed messaging.
+    pub has_platform: bool,
     pub idle_stop: Duration,
     pub max_concurrent_runs: u32,
     pub queue_depth: u32,
@@ -95,6 +97,14 @@ pub struct CronContext {
 pub trait TenantLookup: Send + Sync + 'static {
     /// How a tenant's agent is started. A problem if the tenant does not exist.
     async fn agent_spec(&self, tenant: &TenantId) -> Result<AgentSpec, Problem>;
+
+    /// Makes a tenant's home ready for its agent: the skills that it is given.
+    async fn prepare_home(&self, _: &TenantId) -> Result<(), Problem> {
+        Ok(())
+    }
+
+    /// The current revisions of the Hub's documents.
+    fn revisions(&self) -> Vec<(DocumentKind, u64)>;
 
     fn home(&self, tenant: &TenantHome) -> PathBuf;
 

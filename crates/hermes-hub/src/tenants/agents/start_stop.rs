@@ -1,8 +1,11 @@
 //! Starting and stopping an agent, once for any number of concurrent callers.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
-use super::{AgentSpec, Agents, STOP_GRACE, SlotPhase, WakePolicy, wait_until_settled};
+use super::{AgentSpec, Agents, SlotPhase, WakePolicy, wait_until_settled};
 use crate::{
     Problem, ProblemCode, TenantId,
     api_types::{AccessStatus, Condition, ConditionStatus, Time},
@@ -13,19 +16,24 @@ use crate::{
     },
 };
 
+/// The time until another attempt where the database does not answer.
+const POSTPONED_START: Duration = Duration::from_millis(500);
+
 /// What a caller that needs an agent has to do next.
 enum WakeStep {
     /// It should be running.
     CheckAlive,
     /// Another caller is starting or stopping it.
     Wait(tokio::sync::watch::Receiver<SlotPhase>),
-    BackOff(std::time::Duration),
+    BackOff(Duration),
     /// This caller starts it.
     Start,
     GiveUp(String),
 }
 
 enum StartFailure {
+    /// What it is started with cannot be read now. The agent has no part in that.
+    Postponed(String),
     /// The previous process had exited by itself.
     Exited(AgentExit),
     Failed(String),
@@ -63,8 +71,13 @@ impl Agents {
                             .clone()
                             .filter(|_| slot.phase() == SlotPhase::Running)
                     });
-                    if let Some(spec) = spec {
-                        return Ok(spec);
+                    match spec {
+                        // What was changed before this call holds for it, even if it is still being propagated.
+                        Some(spec) if spec.revisions != self.tenant_lookup.revisions() => {
+                            self.apply_settings(tenant).await?;
+                        }
+                        Some(spec) => return Ok(spec),
+                        None => {}
                     }
                 }
                 WakeStep::Wait(phase) => wait_until_settled(phase).await,
@@ -73,6 +86,7 @@ impl Agents {
                     () = self.closing.cancelled() => {}
                 },
                 WakeStep::Start => {
+                    self.leases.require(tenant).await?;
                     if waking == WakePolicy::OnDemand {
                         self.check_auto_start(tenant).await?;
                     }
@@ -134,7 +148,14 @@ impl Agents {
         let tenant = tenant.clone();
         self.tasks.spawn(async move {
             let began = Instant::now();
-            match agents.launch_agent(&tenant).await {
+            let Some(launched) = agents.launch_when_possible(&tenant).await else {
+                // A process that was only doubted would go on in a home that another node has now.
+                agents.runtime.stop(&tenant, Duration::ZERO).await;
+                agents.bots.release_all(&tenant);
+                agents.with_slot(&tenant, |slot| slot.set_phase(SlotPhase::Asleep));
+                return;
+            };
+            match launched {
                 Ok(spec) => {
                     agents
                         .metrics
@@ -143,14 +164,18 @@ impl Agents {
                     agents.with_slot(&tenant, |slot| slot.mark_running(&spec));
                     let milliseconds = began.elapsed().as_secs_f64() * 1000.0;
                     tracing::info!(%tenant, milliseconds, "agent started");
-                    agents.apply_missed_changes(&tenant, &spec).await;
+                    if agents.leases.is_mine(&tenant) {
+                        agents.apply_missed_changes(&tenant, &spec).await;
+                    } else {
+                        agents.stop_for_handover(&tenant, Duration::ZERO).await;
+                    }
                 }
                 Err(StartFailure::Exited(exit)) => {
                     agents.bots.release_all(&tenant);
                     agents.with_slot(&tenant, |slot| slot.record_exit(exit.clone()));
                     agents.record_exit(&tenant, &exit).await;
                 }
-                Err(StartFailure::Failed(reason)) => {
+                Err(StartFailure::Failed(reason) | StartFailure::Postponed(reason)) => {
                     agents.with_slot(&tenant, |slot| slot.record_failure(reason.clone()));
                     agents.record_failed_start(&tenant, &reason).await;
                 }
@@ -158,9 +183,35 @@ impl Agents {
         });
     }
 
+    /// Waits for a database that does not answer. `None` if the lease is lost meanwhile, or before, or the Hub stops.
+    async fn launch_when_possible(
+        &self,
+        tenant: &TenantId,
+    ) -> Option<Result<Arc<AgentSpec>, StartFailure>> {
+        loop {
+            if !self.leases.is_mine(tenant) || self.closing.is_cancelled() {
+                return None;
+            }
+            match self.launch_agent(tenant).await {
+                Err(StartFailure::Postponed(reason)) => {
+                    tracing::warn!(%tenant, reason, "agent start postponed");
+                    tokio::time::sleep(POSTPONED_START).await;
+                }
+                launched => return Some(launched),
+            }
+        }
+    }
+
     async fn launch_agent(&self, tenant: &TenantId) -> Result<Arc<AgentSpec>, StartFailure> {
+        if let Err(problem) = self.tenant_lookup.prepare_home(tenant).await {
+            tracing::warn!(%tenant, %problem, "failed to bring the skills of a tenant up to date");
+        }
         let spec = self.tenant_lookup.agent_spec(tenant).await;
-        let spec = Arc::new(spec.map_err(|problem| StartFailure::Failed(problem.message))?);
+        let spec = Arc::new(spec.map_err(|problem| match problem.code {
+            ProblemCode::Unavailable => StartFailure::Postponed(problem.message),
+            _ => StartFailure::Failed(problem.message),
+        })?);
+        self.pass_on_lease(tenant);
         let started = self.runtime.start(spec.launch.clone()).await;
         let confinement = started.map_err(|error| match error {
             RuntimeError::Exited(exit) => StartFailure::Exited(exit),
@@ -251,7 +302,12 @@ impl Agents {
     }
 
     /// Stops an agent in any phase, and returns when it is stopped.
-    pub(super) async fn stop_agent(self: &Arc<Self>, tenant: &TenantId, down: SlotPhase) {
+    pub(super) async fn stop_agent(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        down: SlotPhase,
+        grace: Duration,
+    ) {
         loop {
             let descent = self.with_slot(tenant, |slot| match slot.phase() {
                 SlotPhase::Starting | SlotPhase::Stopping => StopStep::Wait(slot.subscribe()),
@@ -279,7 +335,7 @@ impl Agents {
         let stopped = tenant.clone();
         // Not the caller's task: a caller that goes away must not leave an agent half stopped.
         let stop = self.tasks.spawn(async move {
-            agents.runtime.stop(&stopped, STOP_GRACE).await;
+            agents.runtime.stop(&stopped, grace).await;
             agents.bots.release_all(&stopped);
             tracing::info!(tenant = %stopped, "agent stopped");
             agents.with_slot(&stopped, |slot| slot.set_phase(down));

@@ -126,6 +126,14 @@ impl EffectiveDocuments {
             .unwrap_or(&EMPTY)
     }
 
+    /// The skills of the library that a new tenant of a flavor gets.
+    pub(crate) fn flavor_skills(&self, flavor: &str) -> Vec<String> {
+        let flavor = self.section("flavors").get(flavor);
+        let skills = flavor.and_then(|flavor| flavor.get("skills")?.as_array());
+        let names = skills.into_iter().flatten().filter_map(Value::as_str);
+        names.map(str::to_owned).collect()
+    }
+
     /// Refuses an unknown flavor; the message lists the known ones.
     pub(crate) fn check_flavor(&self, flavor: &str) -> Result<(), Problem> {
         let flavors = self.section("flavors");

@@ -100,6 +100,8 @@ struct Flavor {
     storage: Option<StorageOverrides>,
     browser: Option<BrowserOverrides>,
     limits: Option<MachineLimits>,
+    /// Skills of the Hub's library that a new tenant gets.
+    skills: Option<Vec<String>>,
 }
 
 static CHECKER: LazyLock<SchemaChecker> =
@@ -159,6 +161,16 @@ pub(crate) fn check_config(config: &Map<String, Value>) -> Result<(), Problem> {
     let flavors = flavors.map(|(name, flavor)| (format!("/flavors/{name}"), flavor.as_object()));
     for (place, sections) in root.chain(flavors) {
         let Some(sections) = sections else { continue };
+        let skills = sections.get("skills").and_then(Value::as_array);
+        for (index, skill) in skills.into_iter().flatten().enumerate() {
+            let name = skill.as_str().unwrap_or_default();
+            if hermes_store::skills::check_name(name).is_err() {
+                return refuse(
+                    &format!("{place}/skills/{index}"),
+                    "it is not the name of a skill",
+                );
+            }
+        }
         let checked = [
             ("agent", check_section::<AgentOverrides>(sections, "agent")),
             (
@@ -229,6 +241,10 @@ mod tests {
                 "/flavors/large/browser/mode",
             ),
             (json!({"feature": {"x": "y".repeat(70_000)}}), "/feature"),
+            (
+                json!({"flavors": {"large": {"skills": ["../x"]}}}),
+                "/flavors/large/skills/0",
+            ),
         ] {
             let problem = checked(&change).unwrap_err();
             assert_eq!(problem.code, ProblemCode::Unprocessable);

@@ -9,15 +9,22 @@ use tokio::time::Instant;
 
 use super::{
     cancelled_event,
-    decisions::{PendingApproval, new_approval},
+    decisions::{AskedApproval, PendingApproval, new_approval},
     request::run_input,
 };
 use crate::{
     api_types::{RunError, RunStatus, ids::AgentRunId},
-    storage::state::{NewEvent, RunChange, RunUpdate, StateError},
+    storage::{
+        checkpoints::HOME_TOO_LARGE,
+        state::{NewEvent, RunChange, RunUpdate, StateError},
+    },
     tenants::{
         agents::AgentSpec,
-        runs::{event_writer::EventWriter, execute::ActiveRun, text_buffer::TextBuffer},
+        runs::{
+            event_writer::EventWriter,
+            execute::{ActiveRun, SavedHome},
+            text_buffer::TextBuffer,
+        },
         runtime::{AgentEvent, RuntimeError},
     },
 };
@@ -38,6 +45,10 @@ pub(super) enum AttemptEnd {
 
 type AgentEvents = BoxStream<'static, Result<AgentEvent, RuntimeError>>;
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly all of them are events, and each is used up at once"
+)]
 enum AttemptStep {
     Event(Option<Result<AgentEvent, RuntimeError>>),
     Flush,
@@ -84,6 +95,14 @@ impl ActiveRun<'_> {
                     return self
                         .handle_disconnect(&mut writer, "the Hub is shutting down")
                         .await;
+                }
+                // The journal of a restored home may be older than what is stored, so that the end which its agent wrote
+                // is not told again.
+                Some(AttemptStep::Event(None))
+                    if self.is_of_lost_node() && self.empty_attempts > 0 =>
+                {
+                    self.flush(&mut writer).await?;
+                    return Ok(AttemptEnd::Interrupted);
                 }
                 Some(AttemptStep::Event(None)) => {
                     return self
@@ -173,7 +192,7 @@ impl ActiveRun<'_> {
             () = sleep_until(told_to_stop) => Some(AttemptStep::StopTimedOut),
             () = self.handle.decision_made.notified(), if is_waiting => Some(AttemptStep::Decided),
             () = tokio::time::sleep(self.time_until_poll()), if is_waiting => Some(AttemptStep::Decided),
-            () = self.runs.closing.cancelled() => None,
+            () = self.handle.leave.cancelled() => None,
         }
     }
 
@@ -261,6 +280,11 @@ impl ActiveRun<'_> {
             .new_approvals
             .iter()
             .any(|asked| asked.carried.is_some());
+        if matches!(end, Some(AttemptEnd::Finished))
+            && let SavedHome::TooLarge(message) = self.save_home().await?
+        {
+            fail_unsaved(&mut update, message);
+        }
         if !update.events.is_empty() || update.change.status.is_some() {
             self.store(update).await?;
         }
@@ -288,9 +312,18 @@ impl ActiveRun<'_> {
                 approval_id,
                 command,
                 description,
-                choices: _,
+                choices,
+                form,
             } => {
-                let mut asked = new_approval(approval_id, command, description, approval_timeout)?;
+                let told = AskedApproval {
+                    agent_id: approval_id,
+                    command,
+                    description,
+                    choices,
+                    form: form.as_ref(),
+                };
+                let mut asked = new_approval(&told, approval_timeout)?;
+                form.clone_from(&asked.form);
                 asked.carried = self.carry_decision(&asked);
                 *approval_id = asked.id.to_string();
                 self.pending_approvals
@@ -318,8 +351,14 @@ impl ActiveRun<'_> {
                     change.called_tool = Some(true);
                 }
             }
-            RunEvent::Completed { output, usage, .. } => {
+            RunEvent::Completed {
+                output,
+                usage,
+                model,
+                ..
+            } => {
                 change.status = Some(RunStatus::Completed);
+                change.model.clone_from(model);
                 change.output = Some(output.clone());
                 change.usage = usage.map(Into::into);
             }
@@ -400,6 +439,26 @@ impl ActiveRun<'_> {
 }
 
 const TIMEOUT_MESSAGE: &str = "the run exceeded its time limit";
+
+/// A run is not completed if what it has changed in its home cannot be saved.
+fn fail_unsaved(update: &mut RunUpdate, message: String) {
+    if update.change.status != Some(RunStatus::Completed) {
+        return;
+    }
+    let error = RunError {
+        code: HOME_TOO_LARGE.into(),
+        message,
+    };
+    update.change.status = Some(RunStatus::Failed);
+    update.change.error = Some(error.clone());
+    update.change.output = None;
+    if let Some(last) = update.events.last_mut() {
+        last.event = RunEvent::Failed {
+            reason: Some(error.code.clone()),
+            error: error.into(),
+        };
+    }
+}
 
 /// An event and those that have already arrived after it.
 fn drain_ready(first: AgentEvent, events: &mut AgentEvents) -> Vec<AgentEvent> {

@@ -3,17 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hermes_protocol::{ApprovalChoice, ApprovalDecision};
+use hermes_protocol::{ApprovalChoice, ApprovalDecision, FormAnswer, RequestedForm};
 
 use super::{Runs, attempt::AttemptEnd};
 use crate::{
-    ApprovalId, Problem, RunId, TenantId,
+    ApprovalId, Problem, ProblemCode, RunId, TenantId,
     api_types::{Approval, ApprovalState, Time, ids::AgentRunId},
     storage::{
         audit::NewAuditEntry,
         state::{
-            ApprovalQuery, CarriedDecision, NewApproval, NewDecision, Page, RunChange, RunUpdate,
-            StateError,
+            ApprovalQuery, CarriedDecision, NewApproval, NewDecision, Notice, Page, RunChange,
+            RunUpdate, StateError,
         },
     },
     tenants::{runs::execute::ActiveRun, runtime::RuntimeError},
@@ -23,6 +23,8 @@ use crate::{
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 const MAX_TEXT_CHARS: usize = 16 * 1024;
+/// A larger form is not shown: nobody fills it in.
+const MAX_FORM_BYTES: usize = 128 * 1024;
 
 #[derive(Debug, Clone)]
 pub struct DecisionRequest {
@@ -32,6 +34,8 @@ pub struct DecisionRequest {
     /// All pending approvals.
     pub all: bool,
     pub reason: Option<String>,
+    /// What was made of a form.
+    pub answer: Option<FormAnswer>,
     pub by: String,
 }
 
@@ -83,8 +87,15 @@ impl Runs {
         } else if !answer.all {
             pending.truncate(1);
         }
+        if answer.all {
+            // A form that needs answers needs a decision of its own.
+            pending.retain(|approval| check_answer(approval, &answer).is_ok());
+        }
         if pending.is_empty() {
             return Err(not_pending());
+        }
+        for approval in &pending {
+            check_answer(approval, &answer)?;
         }
         let mut entry = entry;
         let mut decided = Vec::new();
@@ -93,6 +104,7 @@ impl Runs {
                 choice: answer.choice,
                 by: Some(answer.by.clone()),
                 reason: answer.reason.clone(),
+                answer: answer.answer.clone(),
             };
             let done = self
                 .state
@@ -117,6 +129,7 @@ impl Runs {
         if let Some(handle) = self.handle(run) {
             handle.decision_made.notify_one();
         }
+        self.state.notify(Notice::Run(run.clone()));
         Ok(decided)
     }
 
@@ -155,18 +168,51 @@ fn not_pending() -> Problem {
     .with_reason("approval_not_pending")
 }
 
+/// A decision is final: what the form does not take is refused before.
+fn check_answer(approval: &Approval, request: &DecisionRequest) -> Result<(), Problem> {
+    let unprocessable = |message: String| Problem::new(ProblemCode::Unprocessable, message);
+    match (&approval.form, &request.answer) {
+        (None, Some(_)) => {
+            let message = "this approval is not a form; leave `content` and `cancel` out";
+            Err(unprocessable(message.to_owned()))
+        }
+        (Some(form), Some(FormAnswer::Content(content))) => form.check(content).map_err(|wrong| {
+            let field = format!("content.{}", wrong.field);
+            unprocessable(wrong.to_string()).with_detail(field, wrong.reason)
+        }),
+        // Without defaults for all that it needs, a yes says too little.
+        (Some(_), None) if !approval.choices.contains(&request.choice) => {
+            let message = "this is a form: fill it in with `content`, or choose `deny`";
+            Err(unprocessable(message.to_owned()).with_detail("content", "is missing"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What an agent says about an approval.
+pub(super) struct AskedApproval<'a> {
+    pub(super) agent_id: &'a str,
+    pub(super) command: &'a str,
+    pub(super) description: &'a str,
+    pub(super) choices: &'a [ApprovalChoice],
+    pub(super) form: Option<&'a RequestedForm>,
+}
+
 pub(super) fn new_approval(
-    agent_id: &str,
-    command: &str,
-    description: &str,
+    asked: &AskedApproval<'_>,
     timeout: Duration,
 ) -> Result<NewApproval, StateError> {
     let text = |text: &str| text.chars().take(MAX_TEXT_CHARS).collect::<String>();
+    let size =
+        |form: &RequestedForm| serde_json::to_string(form).map_or(usize::MAX, |text| text.len());
+    let form = asked.form.filter(|form| size(form) <= MAX_FORM_BYTES);
     Ok(NewApproval {
         id: ApprovalId::random().map_err(StateError::broken)?,
-        agent_id: Some(text(agent_id)),
-        command: text(command),
-        description: text(description),
+        agent_id: Some(text(asked.agent_id)),
+        command: text(asked.command),
+        description: text(asked.description),
+        choices: asked.choices.to_vec(),
+        form: form.cloned(),
         expires_at: Some(Time::now().after(timeout)),
         carried: None,
     })
@@ -207,12 +253,13 @@ impl ActiveRun<'_> {
                 at += 1;
                 continue;
             };
+            let answer = self.runs.state.form_answer(&waiting.id).await?;
             let decision = ApprovalDecision {
-                choice: approval.choice.unwrap_or(ApprovalChoice::Deny),
                 approval_id: waiting.agent_id.clone(),
-                all: false,
                 reason: approval.reason.clone(),
-            };
+                ..ApprovalDecision::new(approval.choice.unwrap_or(ApprovalChoice::Deny))
+            }
+            .with_form_answer(answer);
             let had_called = self.record.called_tool;
             if decision.choice != ApprovalChoice::Deny {
                 // From here on a tool may have an effect.
@@ -264,6 +311,7 @@ impl ActiveRun<'_> {
             choice: ApprovalChoice::Deny,
             by: None,
             reason: Some("nobody decided in time".into()),
+            answer: None,
         };
         match state
             .decide(id, denial, self.audit_entry("approval_timeout", id))
@@ -298,6 +346,7 @@ impl ActiveRun<'_> {
             choice,
             by: None,
             reason: None,
+            answer: None,
         };
         let entry = self.audit_entry("approval_ended", &id);
         match self.runs.state.decide(&id, decision, entry).await {
@@ -337,7 +386,7 @@ impl ActiveRun<'_> {
             tokio::select! {
                 () = self.handle.decision_made.notified() => {}
                 () = tokio::time::sleep(self.time_until_poll()) => {}
-                () = self.runs.closing.cancelled() => return Ok(false),
+                () = self.handle.leave.cancelled() => return Ok(false),
                 () = self.handle.stop.cancelled() => {
                     self.cancel().await?;
                     return Ok(false);

@@ -1,6 +1,9 @@
 //! Dispatches queued runs: each tenant's oldest first, up to the tenant's limit.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use super::Runs;
 use crate::{
@@ -32,12 +35,19 @@ impl Runs {
     }
 
     async fn dispatch_round(self: &Arc<Self>) -> Result<(), StateError> {
+        if self.is_draining.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         for tenant in self.state.waiting_tenants(MAX_QUEUES).await? {
+            if !self.agents.leases().is_mine(&tenant) {
+                continue;
+            }
             let Some(most) = self.max_concurrent_runs(&tenant).await else {
                 continue;
             };
             while let Some(record) = self.state.claim_run(&tenant, most).await? {
-                self.spawn_run(record);
+                self.agents.leases().mark_used(&tenant);
+                self.spawn_run(record, self.previous_end);
             }
         }
         Ok(())

@@ -15,10 +15,16 @@ use super::{
 use crate::{
     ApprovalId, Problem, ProblemCode, RunId, TenantId,
     api_types::{Approval, ApprovalState, RunError, RunStatus},
-    storage::state::{
-        ApprovalQuery, Page, RunChange, RunRecord, RunUpdate, RunUpdated, StateError,
+    storage::{
+        checkpoints::HOME_TOO_LARGE,
+        state::{
+            ApprovalQuery, Notice, Page, RunChange, RunRecord, RunUpdate, RunUpdated, StateError,
+        },
     },
-    tenants::{agents::AgentSpec, runs::tenant_stop::TenantStop},
+    tenants::{
+        agents::AgentSpec,
+        runs::tenant_stop::{PreviousEnd, TenantStop},
+    },
 };
 
 const MAX_ATTEMPTS: u32 = 5;
@@ -58,17 +64,28 @@ pub(super) async fn execute_run(runs: &Arc<Runs>, record: RunRecord, handle: &Ru
     loop {
         match work.execute().await {
             // It was ended or removed elsewhere.
-            Ok(()) | Err(StateError::Conflict { .. } | StateError::NotFound { .. }) => return,
+            Ok(()) | Err(StateError::Conflict { .. } | StateError::NotFound { .. }) => {
+                let status = work.record.run.status;
+                tracing::Span::current().record("hermes.run.status", status.as_str());
+                return;
+            }
             Err(error) => tracing::warn!(run = %work.id, %error, "run paused: the database failed"),
         }
         tokio::select! {
             () = tokio::time::sleep(DATABASE_RETRY_DELAY) => {}
-            () = runs.closing.cancelled() => return,
+            () = handle.leave.cancelled() => return,
         }
         if let Ok(Some(record)) = runs.state.run(&work.tenant, &work.id).await {
             work.record = record;
         }
     }
+}
+
+/// Whether what a run has changed in its tenant's home is stored.
+pub(super) enum SavedHome {
+    Saved,
+    /// It will not be, until the home is smaller. The message says why.
+    TooLarge(String),
 }
 
 pub(super) struct ActiveRun<'a> {
@@ -115,18 +132,18 @@ impl ActiveRun<'_> {
                 // A running agent has to be told of a stop, so this comes first.
                 biased;
                 woken = self.runs.agents.wake(&self.tenant) => woken,
-                () = self.runs.closing.cancelled() => return Ok(()),
+                () = self.handle.leave.cancelled() => return Ok(()),
                 () = self.handle.stop.cancelled() => return self.cancel().await,
             };
             let spec = match woken {
                 Ok(spec) => spec,
-                Err(_) if self.runs.closing.is_cancelled() => return Ok(()),
+                Err(_) if self.handle.leave.is_cancelled() => return Ok(()),
                 Err(problem) => return self.handle_missing_agent(&problem).await,
             };
             match self.follow_events(&spec).await? {
                 AttemptEnd::Finished => return Ok(()),
                 AttemptEnd::Interrupted => return self.handle_interruption().await,
-                AttemptEnd::Disconnected(_) if self.runs.closing.is_cancelled() => return Ok(()),
+                AttemptEnd::Disconnected(_) if self.handle.leave.is_cancelled() => return Ok(()),
                 AttemptEnd::Disconnected(reason) => {
                     self.empty_attempts += 1;
                     tracing::debug!(run = %self.id, %reason, "run event stream disconnected");
@@ -141,11 +158,16 @@ impl ActiveRun<'_> {
                     let rest = INITIAL_BACKOFF * (1 << (self.empty_attempts - 2).min(10));
                     tokio::select! {
                         () = tokio::time::sleep(rest.min(MAX_BACKOFF)) => {}
-                        () = self.runs.closing.cancelled() => return Ok(()),
+                        () = self.handle.leave.cancelled() => return Ok(()),
                     }
                 }
             }
         }
+    }
+
+    /// Whether another node has started it on its own agent.
+    pub(super) fn is_of_lost_node(&self) -> bool {
+        self.is_resumed && self.handle.previous_end == PreviousEnd::NodeLost
     }
 
     /// Loads the run's approvals from the database.
@@ -205,6 +227,8 @@ impl ActiveRun<'_> {
         let updated = state.requeue_run(&self.tenant, &self.id, reason, message);
         let updated = updated.await?;
         self.runs.watchers.publish(&self.id, &updated.events);
+        self.runs.state.notify(Notice::Run(self.id.clone()));
+        self.runs.state.notify(Notice::Work);
         Ok(())
     }
 
@@ -213,7 +237,7 @@ impl ActiveRun<'_> {
         match self.runs.agents.exit_since(&self.tenant, self.began_at) {
             Some(exit) => ("agent_died", format!("the tenant's agent {exit}")),
             None if self.is_resumed => {
-                let (reason, what) = self.runs.previous_end.cause();
+                let (reason, what) = self.handle.previous_end.cause();
                 (reason, what.to_owned())
             }
             None => (
@@ -236,11 +260,27 @@ impl ActiveRun<'_> {
                 self.cancel().await
             }
             Some("agent_stopped") => self.requeue("agent_stopped", None).await,
+            // The database or object storage is away, or the lease ends: the run is gone on with here or elsewhere.
+            None | Some("lease_elsewhere") if problem.code == ProblemCode::Unavailable => {
+                Err(StateError::Unavailable(problem.message.clone()))
+            }
             reason => {
                 let reason = reason.unwrap_or("agent_unavailable");
                 self.fail_because(reason, "agent_unavailable", problem.message.clone())
                     .await
             }
+        }
+    }
+
+    /// Stores what the run has changed in its tenant's home, before anybody hears that it has ended.
+    pub(super) async fn save_home(&self) -> Result<SavedHome, StateError> {
+        let leases = self.runs.agents.leases();
+        match leases.save_home(&self.tenant).await {
+            Ok(()) => Ok(SavedHome::Saved),
+            Err(problem) if problem.reason == Some(HOME_TOO_LARGE) => {
+                Ok(SavedHome::TooLarge(problem.message))
+            }
+            Err(problem) => Err(StateError::Unavailable(problem.message)),
         }
     }
 
@@ -283,6 +323,8 @@ impl ActiveRun<'_> {
     }
 
     async fn end(&mut self, event: RunEvent, change: RunChange) -> Result<(), StateError> {
+        // It has not succeeded anyway; the tenant's conditions tell if its home is too large.
+        self.save_home().await?;
         let update = RunUpdate {
             events: vec![hub_event(event)],
             change,

@@ -1,9 +1,14 @@
 //! A client's request for a run.
 
+use hermes_config::{
+    trace_context::{TRACEPARENT, TRACESTATE, TraceContext},
+    traced_span,
+};
 use hermes_protocol::PromptInput;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
+use tracing::{Span, field::Empty};
 
 use crate::{Problem, storage::state::RunRecord, tenants::runtime::RunInput};
 
@@ -61,6 +66,48 @@ impl RunRequest {
         self.conversation_history = self.conversation_history.filter(|said| !said.is_empty());
         serde_json::to_value(self).map_err(|error| Problem::internal(&error))
     }
+
+    /// Reads what [`Self::into_stored`] made.
+    pub(crate) fn from_stored(mut stored: Value) -> Result<Self, serde_json::Error> {
+        if let Value::Object(members) = &mut stored {
+            members.remove(TRACE_MEMBER);
+        }
+        serde_json::from_value(stored)
+    }
+}
+
+/// Where a stored request keeps the trace that it belongs to.
+const TRACE_MEMBER: &str = "trace";
+
+/// Stores the trace of the present request with a run, for the node that executes it.
+pub(in crate::tenants) fn add_trace(stored: &mut Value) {
+    if let (Value::Object(members), Some(trace)) = (stored, TraceContext::current()) {
+        let trace = json!({TRACEPARENT: trace.traceparent(), TRACESTATE: trace.tracestate()});
+        members.insert(TRACE_MEMBER.to_owned(), trace);
+    }
+}
+
+/// The exported span of a run, in the trace of the request that made it.
+pub(super) fn run_span(record: &RunRecord) -> Span {
+    let run = &record.run;
+    let span = traced_span!(
+        "run",
+        otel.status_code = Empty,
+        "error.type" = Empty,
+        hermes.run.id = run.run_id.as_str(),
+        hermes.run.status = Empty,
+        hermes.tenant.id = run.tenant_id.as_str(),
+        hermes.job.id = Empty
+    );
+    if let Some(job) = &record.job {
+        span.record("hermes.job.id", job.as_str());
+    }
+    let stored = record.request.get(TRACE_MEMBER);
+    let text = |name: &str| stored.and_then(|trace| trace.get(name)?.as_str());
+    if let Some(parent) = TraceContext::receive(text(TRACEPARENT), text(TRACESTATE)) {
+        parent.adopt(&span);
+    }
+    span
 }
 
 /// The input for the agent from a stored run.
@@ -68,7 +115,7 @@ pub(super) fn run_input(record: &RunRecord) -> Result<RunInput, serde_json::Erro
     if let Some(job) = &record.job {
         return Ok(RunInput::Job(job.clone()));
     }
-    let request: RunRequest = serde_json::from_value(record.request.clone())?;
+    let request = RunRequest::from_stored(record.request.clone())?;
     let prompt = PromptInput {
         input: request.input,
         instructions: request.instructions,

@@ -39,6 +39,8 @@ pub enum PreviousEnd {
     Stopped,
     /// It was killed, it crashed, or the machine went down.
     Crashed,
+    /// It was another node, which has lost its lease or handed it over.
+    NodeLost,
 }
 
 impl PreviousEnd {
@@ -52,6 +54,10 @@ impl PreviousEnd {
             Self::Crashed => (
                 "hub_crashed",
                 "the Hub ended without being stopped while the run was under way: it was killed, or crashed",
+            ),
+            Self::NodeLost => (
+                "node_lost",
+                "the node that worked on the run ended or lost its lease while the run was under way",
             ),
         }
     }

@@ -53,6 +53,15 @@ impl Watchers {
         }
     }
 
+    /// Has a run's watchers read the database: their channel ends, and they open another one.
+    pub(super) fn read_again(&self, run: &RunId) {
+        self.0.lock().remove(run);
+    }
+
+    pub(super) fn read_all_again(&self) {
+        self.0.lock().clear();
+    }
+
     fn subscribe(&self, run: &RunId) -> broadcast::Receiver<Arc<StoredEvent>> {
         let mut watched = self.0.lock();
         // Channels that have no receivers left.

@@ -5,7 +5,10 @@ use std::{collections::HashSet, time::Duration};
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
 use hermes_config::sync::{Mutex, MutexGuard};
-use hermes_protocol::{ApprovalDecision, Directives, RunEvent, TokenUsage};
+use hermes_protocol::{
+    AgentReply, AgentRequest, ApprovalDecision, Directives, ModelTestReport, RefusalReason,
+    RequestRefusal, RunEvent, ServerToolList, TokenUsage,
+};
 
 use super::{
     AgentEvent, AgentLaunch, AgentRunId, Confinement, ProcessStatus, RunInput, Runtime,
@@ -33,6 +36,7 @@ fn events() -> Vec<AgentEvent> {
         RunEvent::Completed {
             output: FIXED_OUTPUT.to_owned(),
             usage: Some(TokenUsage::default()),
+            model: None,
             tool_calls: Vec::new(),
         },
     ];
@@ -104,6 +108,45 @@ impl Runtime for MockRuntime {
 
     async fn stop_run(&self, _: &TenantId, _: &AgentRunId) -> Result<(), RuntimeError> {
         Ok(())
+    }
+
+    /// There are no servers: nothing is connected, and the model says the fixed text.
+    async fn send_request(
+        &self,
+        _: &TenantId,
+        request: &AgentRequest,
+        _: Duration,
+    ) -> Result<AgentReply, RuntimeError> {
+        let refused = || {
+            AgentReply::Refused(RequestRefusal {
+                reason: RefusalReason::Unusable,
+                message: FIXED_OUTPUT.to_owned(),
+            })
+        };
+        Ok(match request {
+            AgentRequest::TestModel => AgentReply::ModelTested(ModelTestReport {
+                ok: true,
+                model: None,
+                provider: None,
+                reply: Some(FIXED_OUTPUT.to_owned()),
+                error: None,
+                elapsed_ms: 0,
+            }),
+            AgentRequest::ListServers => AgentReply::Servers(Vec::new()),
+            AgentRequest::ListTools { server } => AgentReply::Tools(ServerToolList {
+                server: server.clone(),
+                tools: Vec::new(),
+                resources: Vec::new(),
+                prompts: Vec::new(),
+                warnings: vec![FIXED_OUTPUT.to_owned()],
+            }),
+            AgentRequest::ForgetServer { .. } => AgentReply::Forgotten,
+            AgentRequest::TestServer { .. }
+            | AgentRequest::AcceptTools { .. }
+            | AgentRequest::CallTool { .. }
+            | AgentRequest::BeginLogin { .. }
+            | AgentRequest::FinishLogin { .. } => refused(),
+        })
     }
 }
 

@@ -1,10 +1,15 @@
 //! Firing a due time: it becomes a run, or is skipped with a reason. Either way it is recorded and the job gets its
 //! next due time.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
-use futures::{StreamExt, TryStreamExt, stream};
+use futures::{StreamExt, stream};
+use hermes_config::traced_span;
 use hermes_store::cron::{CronFile, Job, Schedule};
+use tracing::{Span, field::Empty};
 
 use super::{MAX_CONCURRENT_PLANS, MAX_DUE_BATCH, Scheduler};
 use crate::{
@@ -12,11 +17,12 @@ use crate::{
     api_types::{AccessStatus, Time, Via},
     storage::{
         audit::NewAuditEntry,
-        state::{DueJob, FireOutcome, JobDueTime, NewFire, NewRun, Page, StateError},
+        state::{DueJob, FireOutcome, JobDueTime, NewFire, NewRun, Notice, Page, StateError},
     },
     tenants::{
         agents::{CronContext, CronRunner, MissedRunPolicy, QuotaState},
-        runs::job_run,
+        leases::HomeUse,
+        runs::{add_trace, job_run},
         scheduler::job_files::{find_active_job, load_jobs, local_time, schedule_hash},
     },
 };
@@ -27,24 +33,58 @@ const MISSED_AFTER_MILLIS: i64 = 60_000;
 /// Due times searched for the last run: a job can be due every minute, and the policy may require long intervals.
 const MAX_LOOKBACK: u32 = 500;
 
+/// The due jobs of a look at the database.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DueRound {
+    /// Those that were dealt with.
+    pub handled: usize,
+    /// Those of tenants that this node does not work for yet, or not any more.
+    pub waiting: usize,
+}
+
+impl DueRound {
+    /// Whether more may be due than fit into one batch.
+    pub(super) fn is_full(self) -> bool {
+        self.handled > 0 && self.handled + self.waiting >= MAX_DUE_BATCH as usize
+    }
+}
+
 impl Scheduler {
-    /// Fires due jobs; returns how many there were.
-    pub async fn fire_due(&self) -> Result<usize, StateError> {
+    /// Fires due jobs. What fails for one tenant does not keep those of others from being fired.
+    pub async fn fire_due(&self) -> Result<DueRound, StateError> {
         let now = (self.now)();
         let due = self.state.due_jobs(now, MAX_DUE_BATCH).await?;
-        let count = due.len();
+        let leases = self.agents.leases();
+        // None of these tenants is handed over before its fires are stored.
+        let mut homes: HashMap<TenantId, Option<HomeUse>> = HashMap::new();
         let mut by_tenant: BTreeMap<TenantId, Vec<DueJob>> = BTreeMap::new();
+        let mut round = DueRound::default();
         for job in due {
+            let home = homes.entry(job.tenant.clone());
+            if home
+                .or_insert_with_key(|tenant| leases.use_home(tenant))
+                .is_none()
+            {
+                round.waiting += 1;
+                continue;
+            }
+            round.handled += 1;
             by_tenant.entry(job.tenant.clone()).or_default().push(job);
         }
-        let planned: Vec<Vec<NewFire>> = stream::iter(by_tenant)
+        let planned: Vec<Result<Vec<NewFire>, StateError>> = stream::iter(by_tenant)
             .map(|(tenant, due)| self.plan_tenant(tenant, due, now))
             .buffer_unordered(MAX_CONCURRENT_PLANS)
-            .try_collect()
-            .await?;
-        self.store_fires(planned.into_iter().flatten().collect())
-            .await?;
-        Ok(count)
+            .collect()
+            .await;
+        let (mut fires, mut failed) = (Vec::new(), None);
+        for plan in planned {
+            match plan {
+                Ok(plan) => fires.extend(plan),
+                Err(error) => failed = Some(error),
+            }
+        }
+        self.store_fires(fires).await?;
+        failed.map_or(Ok(round), Err)
     }
 
     /// Decides on the due times of one tenant.
@@ -73,9 +113,24 @@ impl Scheduler {
             return Ok(Vec::new());
         };
         self.record_ticker(&tenant, context.runner).await;
-        let mut fires = Vec::new();
+        let used = self.state.limits(&tenant).await?;
+        let mut fires: Vec<NewFire> = Vec::new();
+        let mut planned = 0;
         for due in due {
-            fires.extend(self.plan_job(due, &context, &file, now).await?);
+            let Some(mut planned_fire) = self.plan_job(due, &context, &file, now).await? else {
+                continue;
+            };
+            match used
+                .reached(planned)
+                .filter(|_| planned_fire.outcome.is_ok())
+            {
+                Some(limit) => {
+                    planned_fire.outcome = Err(limit.reason().into());
+                    planned_fire.entry = planned_fire.entry.with_status(429);
+                }
+                None => planned += u64::from(planned_fire.outcome.is_ok()),
+            }
+            fires.push(planned_fire);
         }
         Ok(fires)
     }
@@ -166,23 +221,28 @@ impl Scheduler {
     }
 
     /// Records all fires in one transaction and dispatches their runs.
-    async fn store_fires(&self, fires: Vec<NewFire>) -> Result<(), StateError> {
+    async fn store_fires(&self, mut fires: Vec<NewFire>) -> Result<(), StateError> {
         if fires.is_empty() {
             return Ok(());
         }
+        // They end when the fires are stored.
+        let spans: Vec<Span> = fires.iter_mut().map(begin_fire_span).collect();
         let planned: Vec<_> = fires
             .iter()
             .map(|fire| (fire.due, fire.outcome.as_ref().err().cloned()))
             .collect();
         let outcomes = self.state.record_fires(fires).await?;
         let now = (self.now)();
-        for ((due, skipped), outcome) in planned.into_iter().zip(&outcomes) {
+        for (((due, skipped), outcome), span) in planned.into_iter().zip(&outcomes).zip(spans) {
+            span.record("hermes.fire.outcome", fire_word(outcome, skipped.is_some()));
+            span.record("hermes.fire.late_ms", now.millis() - due.millis());
             if *outcome == FireOutcome::Fired {
                 self.count_fire(due, now, skipped.as_deref());
             }
         }
         if outcomes.contains(&FireOutcome::Fired) {
             self.runs.notify_queues();
+            self.state.notify(Notice::Work);
         }
         Ok(())
     }
@@ -199,6 +259,31 @@ impl Scheduler {
         let late = u64::try_from(now.millis() - due.millis()).unwrap_or(0);
         metrics.record_duration("cron_lateness_seconds", Duration::from_millis(late));
         metrics.increment("cron_fires_total", "", 1);
+    }
+}
+
+/// The exported span of a due time. Its run belongs to the same trace.
+fn begin_fire_span(fire: &mut NewFire) -> Span {
+    let span = traced_span!(
+        parent: None,
+        "cron_fire",
+        hermes.tenant.id = fire.tenant.as_str(),
+        hermes.job.id = fire.job.as_str(),
+        hermes.fire.outcome = Empty,
+        hermes.fire.late_ms = Empty
+    );
+    if let Ok(run) = &mut fire.outcome {
+        span.in_scope(|| add_trace(&mut run.request));
+    }
+    span
+}
+
+fn fire_word(outcome: &FireOutcome, is_skipped: bool) -> &'static str {
+    match outcome {
+        FireOutcome::Fired if is_skipped => "skipped",
+        FireOutcome::Fired => "run",
+        FireOutcome::AlreadyFired => "already_fired",
+        FireOutcome::LeaseLost => "lease_lost",
     }
 }
 

@@ -26,6 +26,7 @@ use crate::{
     tenants::agents::{CronContext, CronRunner},
 };
 
+const CRON_DAMAGED: &str = "cron_damaged";
 const CRON_CONDITION: &str = "CronReadable";
 /// The condition type that tells whether the Hub runs the jobs of a linked home.
 const TICKER_CONDITION: &str = "CronByHub";
@@ -80,8 +81,30 @@ impl Scheduler {
         }
     }
 
+    /// Stores the due times of a file that has changed. Once this returns, they are known to whichever node is asked to
+    /// work for the tenant next.
+    pub async fn store_changed_jobs(&self, tenant: &TenantId) -> Result<(), Problem> {
+        let context = match self.agents.tenant_lookup().cron_context(tenant).await {
+            Err(problem) if problem.code == ProblemCode::NotFound => return Ok(()),
+            context => context?,
+        };
+        let version = tokio::task::spawn_blocking(move || file_version(&context.home));
+        let version = version.await.map_err(|error| Problem::internal(&error))?;
+        let stored = self.stored_files.lock().get(tenant).copied();
+        if stored.unwrap_or_default() == version {
+            return Ok(());
+        }
+        let read = self.read_tenant_jobs(tenant).await;
+        self.next_due_changed.notify_one();
+        match read {
+            Err(problem) if problem.reason == Some(CRON_DAMAGED) => Ok(()),
+            read => read,
+        }
+    }
+
     /// Reads a tenant's jobs and stores their due times.
     pub(super) async fn read_tenant_jobs(&self, tenant: &TenantId) -> Result<(), Problem> {
+        let _turn = self.reading.take(tenant).await?;
         let context = self.agents.tenant_lookup().cron_context(tenant).await?;
         // Taken before reading, so that a change in between is noticed next time.
         let version = file_version(&context.home);
@@ -101,15 +124,17 @@ impl Scheduler {
         if let Err(error) = stored {
             // Its due times were not stored then.
             self.lock_seen_files().remove(tenant);
+            self.stored_files.lock().remove(tenant);
             return Err(error.into());
         }
+        self.stored_files.lock().insert(tenant.clone(), version);
         loaded.map(drop).map_err(|error| {
             tracing::warn!(%tenant, %error, "cron job file is damaged");
             Problem::new(
                 ProblemCode::Unavailable,
                 "the tenant's `cron/jobs.json` is damaged; correct it or move it away",
             )
-            .with_reason("cron_damaged")
+            .with_reason(CRON_DAMAGED)
         })
     }
 

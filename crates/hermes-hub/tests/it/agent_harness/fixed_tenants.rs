@@ -1,7 +1,7 @@
 //! Tenant lookups with the same values for all tenants, which a test may change.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashSet},
     num::NonZeroU64,
     path::{Path, PathBuf},
     sync::{
@@ -13,9 +13,9 @@ use std::{
 
 use async_trait::async_trait;
 use hermes_hub::{
-    Problem, TenantId,
+    Problem, ProblemCode, TenantId,
     api_types::AccessStatus,
-    storage::state::TenantHome,
+    storage::state::{DocumentKind, TenantHome},
     tenants::{
         agents::{
             AgentSpec, CronContext, CronRunner, MissedRunPolicy, QuotaState, TenantLookup,
@@ -50,6 +50,9 @@ pub(crate) struct FixedTenants {
     directory: PathBuf,
     rules: Mutex<TenantRules>,
     lookups: AtomicUsize,
+    /// Tenants of which nothing can be read now, and how often somebody has tried.
+    unreadable: Mutex<HashSet<TenantId>>,
+    refusals: AtomicUsize,
 }
 
 impl FixedTenants {
@@ -57,6 +60,8 @@ impl FixedTenants {
         Self {
             directory: directory.to_owned(),
             lookups: AtomicUsize::new(0),
+            unreadable: Mutex::default(),
+            refusals: AtomicUsize::new(0),
             rules: Mutex::new(TenantRules {
                 access: AccessStatus::Active,
                 waking: WakePolicy::OnDemand,
@@ -87,6 +92,28 @@ impl FixedTenants {
         self.lookups.load(Ordering::SeqCst)
     }
 
+    /// Nothing about a tenant can be read from now on.
+    pub(crate) fn make_unreadable(&self, tenant: &TenantId) {
+        self.unreadable.lock().unwrap().insert(tenant.clone());
+    }
+
+    pub(crate) fn make_readable(&self, tenant: &TenantId) {
+        self.unreadable.lock().unwrap().remove(tenant);
+    }
+
+    /// How often something could not be read.
+    pub(crate) fn refusals(&self) -> usize {
+        self.refusals.load(Ordering::SeqCst)
+    }
+
+    fn check_readable(&self, tenant: &TenantId) -> Result<(), Problem> {
+        if self.unreadable.lock().unwrap().contains(tenant) {
+            self.refusals.fetch_add(1, Ordering::SeqCst);
+            return Err(Problem::new(ProblemCode::Unavailable, "no answer"));
+        }
+        Ok(())
+    }
+
     pub(crate) fn home(&self, tenant: &TenantId) -> PathBuf {
         self.directory.join("tenants").join(tenant.as_str())
     }
@@ -95,6 +122,7 @@ impl FixedTenants {
 #[async_trait]
 impl TenantLookup for FixedTenants {
     async fn agent_spec(&self, tenant: &TenantId) -> Result<AgentSpec, Problem> {
+        self.check_readable(tenant)?;
         let rules = self.rules.lock().unwrap().clone();
         let secret = rules.secret.map(|secret| secret.to_owned().into());
         Ok(AgentSpec {
@@ -120,6 +148,7 @@ impl TenantLookup for FixedTenants {
             },
             access: rules.access,
             wake_policy: rules.waking,
+            has_platform: rules.waking == WakePolicy::Always,
             idle_stop: rules.idle_stop,
             max_concurrent_runs: rules.max_concurrent_runs,
             queue_depth: rules.queue_depth,
@@ -130,11 +159,16 @@ impl TenantLookup for FixedTenants {
         })
     }
 
+    fn revisions(&self) -> Vec<(DocumentKind, u64)> {
+        Vec::new()
+    }
+
     fn home(&self, tenant: &TenantHome) -> PathBuf {
         Self::home(self, &tenant.id)
     }
 
     async fn cron_context(&self, tenant: &TenantId) -> Result<CronContext, Problem> {
+        self.check_readable(tenant)?;
         self.lookups.fetch_add(1, Ordering::SeqCst);
         let rules = self.rules.lock().unwrap().clone();
         Ok(CronContext {

@@ -5,6 +5,7 @@
 //! | `say=N` | N pieces of text |
 //! | `tool` | a tool is called |
 //! | `ask=COMMAND` | a tool wants an approval for this command |
+//! | `form=FIELD` | a server wants a form with this field to be filled in, or one with defaults for `form=` |
 //! | `leak=TEXT` | a tool is called with this text |
 //! | `spell=TEXT` | this text, slowly and in pieces of one letter |
 //! | `wait` | nothing, until the test releases it |
@@ -14,11 +15,17 @@
 //! A process that ends takes its runs along: the next one finds them in the journal and calls them interrupted.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, VecDeque},
     sync::{Arc, Mutex, Weak},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
+use super::{
+    scripted_events::{
+        approval_request, approval_responded, completed, form_request, tool_completed, tool_started,
+    },
+    server_replies,
+};
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
 use hermes_hub::{
@@ -30,7 +37,7 @@ use hermes_hub::{
     },
 };
 use hermes_protocol::{
-    ApprovalChoice, ApprovalDecision, Directives, RunEvent, RunFailure, TokenUsage,
+    AgentReply, AgentRequest, ApprovalDecision, Directives, RunEvent, RunFailure,
 };
 use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -47,6 +54,8 @@ struct ScriptedState {
     awake: HashMap<TenantId, CancellationToken>,
     ended: HashSet<TenantId>,
     starts: HashMap<TenantId, u32>,
+    /// When processes are killed, as it was said last.
+    deadlines: HashMap<TenantId, Instant>,
     failing_starts: u32,
     /// Number of further starts that find the previous process dead.
     unnoticed_deaths: u32,
@@ -61,6 +70,13 @@ struct ScriptedState {
     directives: HashMap<TenantId, Directives>,
     /// Tenants whose agents hang when directives are applied.
     hanging: HashSet<TenantId>,
+    apply_delay: Duration,
+    /// What runs began with.
+    directives_at_runs: Vec<(TenantId, Directives)>,
+    /// Requests about models and MCP servers.
+    requests: Vec<(TenantId, AgentRequest)>,
+    /// Replies to the next of them, instead of the usual ones.
+    replies: VecDeque<AgentReply>,
 }
 
 struct Journal {
@@ -100,6 +116,11 @@ impl ScriptedRuntime {
 
     fn lock(&self) -> std::sync::MutexGuard<'_, ScriptedState> {
         self.state.lock().unwrap()
+    }
+
+    /// When the processes of a tenant are killed, if that was said.
+    pub(crate) fn deadline(&self, tenant: &TenantId) -> Option<Instant> {
+        self.lock().deadlines.get(tenant).copied()
     }
 
     /// How often a tenant's agent was started.
@@ -151,8 +172,32 @@ impl ScriptedRuntime {
         self.lock().hanging.insert(tenant.clone());
     }
 
+    pub(crate) fn delay_applying(&self, delay: Duration) {
+        self.lock().apply_delay = delay;
+    }
+
+    /// The directives that a tenant's runs began with.
+    pub(crate) fn directives_at_runs(&self, tenant: &TenantId) -> Vec<Directives> {
+        let held = self.lock();
+        let began = held.directives_at_runs.iter();
+        began
+            .filter(|(of, _)| of == tenant)
+            .map(|(_, directives)| directives.clone())
+            .collect()
+    }
+
     pub(crate) fn break_connections(&self, after: Option<usize>) {
         self.lock().breaks_after = after;
+    }
+
+    /// The requests about models and MCP servers so far.
+    pub(crate) fn requests(&self) -> Vec<(TenantId, AgentRequest)> {
+        self.lock().requests.clone()
+    }
+
+    /// Replies so to the next request about models and MCP servers.
+    pub(crate) fn reply_with(&self, reply: AgentReply) {
+        self.lock().replies.push_back(reply);
     }
 
     /// Releases waiting runs with this script.
@@ -233,7 +278,7 @@ impl ScriptedRuntime {
                     add(tool_completed());
                 }
                 ("leak", text) => add(tool_started(text)),
-                ("ask", command) => {
+                (way @ ("ask" | "form"), command) => {
                     add(tool_started(command));
                     let id = format!("{key}-{command}");
                     let sender = watch::Sender::new(None);
@@ -241,16 +286,15 @@ impl ScriptedRuntime {
                     if let Some(this) = self_.upgrade() {
                         this.lock().asked.insert(id.clone(), sender);
                     }
-                    add(approval_request(&id, command));
+                    add(match way {
+                        "ask" => approval_request(&id, command),
+                        _ => form_request(&id, command),
+                    });
                     tokio::select! {
                         Ok(decision) = decided.wait_for(Option::is_some) => {
-                            let choice = decision.clone().unwrap().choice;
-                            said.push_str(choice.as_str());
-                            add(RunEvent::ApprovalResponded {
-                                approval_id: id,
-                                choice,
-                                outcome: choice.into(),
-                            });
+                            let decision = decision.clone().unwrap();
+                            said.push_str(&decision_text(&decision));
+                            add(approval_responded(id, decision.choice));
                         }
                         () = stop.cancelled() => {}
                         () = process.cancelled() => {}
@@ -287,42 +331,16 @@ impl ScriptedRuntime {
     }
 }
 
-fn tool_started(preview: &str) -> RunEvent {
-    RunEvent::ToolStarted {
-        tool: "terminal".to_owned(),
-        call_id: "c".to_owned(),
-        preview: preview.to_owned(),
+/// What a script says about a decision.
+fn decision_text(decision: &ApprovalDecision) -> String {
+    let mut text = decision.choice.as_str().to_owned();
+    if let Some(content) = &decision.content {
+        text.push_str(&serde_json::to_string(content).unwrap());
     }
-}
-
-fn tool_completed() -> RunEvent {
-    RunEvent::ToolCompleted {
-        tool: "terminal".to_owned(),
-        call_id: "c".to_owned(),
-        duration: 0.5,
-        error: false,
+    if decision.cancel {
+        text.push_str(" cancelled");
     }
-}
-
-fn approval_request(id: &str, command: &str) -> RunEvent {
-    RunEvent::ApprovalRequest {
-        approval_id: id.to_owned(),
-        command: command.to_owned(),
-        description: String::new(),
-        choices: ApprovalChoice::ALL.to_vec(),
-    }
-}
-
-fn completed(output: &str) -> RunEvent {
-    RunEvent::Completed {
-        output: output.to_owned(),
-        usage: Some(TokenUsage {
-            input_tokens: 1,
-            output_tokens: 2,
-            total_tokens: 3,
-        }),
-        tool_calls: Vec::new(),
-    }
+    text
 }
 
 /// The text deltas: numbers, or the letters of a text.
@@ -347,6 +365,10 @@ fn not_running() -> RuntimeError {
 
 #[async_trait]
 impl Runtime for ScriptedRuntime {
+    fn set_deadline(&self, tenant: &TenantId, deadline: Instant) {
+        self.lock().deadlines.insert(tenant.clone(), deadline);
+    }
+
     async fn start(&self, launch: AgentLaunch) -> Result<Vec<Confinement>, RuntimeError> {
         let delay = self.lock().start_delay;
         tokio::time::sleep(delay).await;
@@ -383,6 +405,27 @@ impl Runtime for ScriptedRuntime {
         }])
     }
 
+    async fn send_request(
+        &self,
+        tenant: &TenantId,
+        request: &AgentRequest,
+        _: Duration,
+    ) -> Result<AgentReply, RuntimeError> {
+        let mut held = self.lock();
+        if !held.awake.contains_key(tenant) {
+            return Err(not_running());
+        }
+        // A reader of the list is not what tests look at.
+        if *request == AgentRequest::ListServers {
+            let is_listed = matches!(held.replies.front(), Some(AgentReply::Servers(_)));
+            let listed = is_listed.then(|| held.replies.pop_front()).flatten();
+            return Ok(listed.unwrap_or_else(|| AgentReply::Servers(Vec::new())));
+        }
+        held.requests.push((tenant.clone(), request.clone()));
+        let next = held.replies.pop_front();
+        Ok(next.unwrap_or_else(|| server_replies::usual_reply(request)))
+    }
+
     async fn stop(&self, tenant: &TenantId, _: Duration) {
         self.kill(tenant);
         self.lock().ended.remove(tenant);
@@ -403,6 +446,8 @@ impl Runtime for ScriptedRuntime {
         if self.lock().hanging.contains(tenant) {
             std::future::pending::<()>().await;
         }
+        let delay = self.lock().apply_delay;
+        tokio::time::sleep(delay).await;
         let mut held = self.lock();
         held.directives.insert(tenant.clone(), directives.clone());
         Ok(())
@@ -425,6 +470,9 @@ impl Runtime for ScriptedRuntime {
             let process = held.awake.get(tenant).cloned().ok_or_else(not_running)?;
             if held.runs.contains_key(&key) {
                 return Ok(AgentRunId(key));
+            }
+            if let Some(directives) = held.directives.get(tenant).cloned() {
+                held.directives_at_runs.push((tenant.clone(), directives));
             }
             held.runs.insert(
                 key.clone(),

@@ -13,7 +13,8 @@ use crate::{
 };
 
 /// Operations that remove what others need; they get resources of their own.
-const DESTRUCTIVE: [&str; 10] = [
+const DESTRUCTIVE: [&str; 11] = [
+    "put_manifest",
     "delete_tenant",
     "update_tenant",
     "set_tenant_access",
@@ -48,6 +49,10 @@ fn arguments(
             }
             _ => {}
         }
+    }
+    // A stream that follows has no end.
+    if operation.name == "watch_events" {
+        arguments.insert("follow".into(), false.into());
     }
     // The input of a run is a script for the scripted agents.
     if arguments.get("input").is_some_and(Value::is_string) {

@@ -91,7 +91,7 @@ async fn revoking_a_token_ends_its_sessions_and_streams() {
         .expect("streams go on");
     one.unwrap();
     other.unwrap();
-    assert!(began.elapsed().as_secs() < 10);
+    assert!(began.elapsed().as_secs() < 20);
     assert_eq!(
         site.send(site.request(&token, Method::GET, "/v1/whoami"))
             .await
@@ -230,7 +230,7 @@ async fn beyond_the_limit_the_session_longest_idle_gives_way() {
         let ping = mcp_client::mcp_request(&site, &site.admin, era, "ping", json!({}));
         site.send(ping).await.status
     };
-    tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     assert_eq!(status(&first).await, 200);
     let third = mcp_client::open_session(&site, &site.admin).await;
     assert_eq!(status(&second).await, 404);
@@ -272,8 +272,11 @@ async fn revoking_a_token_ends_its_look_at_a_run() {
     site.tenant(json!({"id": "acme"})).await;
     let runs = "/v1/tenants/acme/runs";
     let run = site.post(runs, &json!({"input": "wait"})).await.expect(202);
+    let run = format!("{runs}/{}", run["runId"].as_str().unwrap());
+    site.wait_until(&run, |run| run["status"] == "running")
+        .await;
     let (id, token) = viewer(&site).await;
-    let events = format!("{runs}/{}/events", run["runId"].as_str().unwrap());
+    let events = format!("{run}/events");
     let watch = |token: &str| site.request(token, Method::GET, &events).send();
     let (mut others, watched) = (
         watch(&site.admin).await.unwrap(),
@@ -286,7 +289,7 @@ async fn revoking_a_token_ends_its_look_at_a_run() {
         .expect("the stream goes on")
         .unwrap();
     // The token ended, not the run.
-    let shown = site.get(&events.replace("/events", "")).await.expect(200);
+    let shown = site.get(&run).await.expect(200);
     assert_eq!(shown["status"], "running", "{shown}");
     assert!(others.chunk().await.unwrap().is_some());
 }

@@ -113,7 +113,8 @@ fn files(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut found = BTreeMap::new();
     let mut ahead = vec![directory.to_owned()];
     while let Some(next) = ahead.pop() {
-        for entry in fs::read_dir(next).unwrap() {
+        // Shares in object storage have no directory.
+        for entry in fs::read_dir(next).into_iter().flatten() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 ahead.push(path);

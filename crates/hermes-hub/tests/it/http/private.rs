@@ -256,3 +256,101 @@ async fn a_bot_is_for_the_agent_that_asked_first_until_it_lets_go() {
         assert!([400, 404, 405].contains(&reply.await.status), "{wrong}");
     }
 }
+
+#[tokio::test]
+async fn runs_of_chats_are_counted_once_and_refused_above_the_limit_in_words_for_a_chat() {
+    let inside = PrivateApiFixture::new().await;
+    let run = |digit: char| {
+        let digits: String = std::iter::repeat_n(digit, 32).collect();
+        format!("run_{digits}")
+    };
+    let route = |run: &str| format!("/internal/v1/chat-runs/{run}");
+    let ask = async |key: &str, method: Method, path: &str, body: Option<Value>| {
+        inside.send_request(key, method, path, body).await
+    };
+    inside
+        .site
+        .patch("/v1/tenants/acme/limits", &json!({"runsPerDay": 1}))
+        .await
+        .expect(200);
+    let (first, second) = (run('1'), run('2'));
+    // The same run, however often it is begun.
+    for _ in 0..2 {
+        let begun = ask(&inside.acme, Method::POST, &route(&first), None).await;
+        assert_eq!(begun.status, 204, "{}", begun.text);
+    }
+    let refused = ask(&inside.acme, Method::POST, &route(&second), None)
+        .await
+        .expect(429);
+    assert_eq!(refused["reason"], "daily_limit", "{refused}");
+    let message = refused["message"].as_str().unwrap();
+    assert!(message.contains("1 answers a day"), "{message}");
+    assert!(!message.contains("runsPerDay"), "{message}");
+    // A chat's run is not one of the API.
+    let run = inside
+        .site
+        .post("/v1/tenants/acme/runs", &json!({"input": "Hi"}))
+        .await;
+    assert_eq!(run.status, 429, "{}", run.text);
+
+    let open = "/internal/v1/chat-runs";
+    let listed = ask(&inside.acme, Method::GET, open, None).await.expect(200);
+    assert_eq!(listed["runs"], json!([first]));
+    let others = ask(&inside.loner, Method::GET, open, None).await;
+    assert_eq!(others.expect(200)["runs"], json!([]));
+    let used = json!({
+        "model": "m", "toolCalls": 2, "inputTokens": 10, "outputTokens": 5, "totalTokens": 15, "cachedTokens": 4,
+    });
+    // Neither by another tenant nor twice.
+    for key in [&inside.loner, &inside.acme, &inside.acme] {
+        let told = ask(key, Method::PUT, &route(&first), Some(used.clone())).await;
+        assert_eq!(told.status, 204, "{}", told.text);
+    }
+    let listed = ask(&inside.acme, Method::GET, open, None).await.expect(200);
+    assert_eq!(listed["runs"], json!([]));
+    let usage = inside.site.get("/v1/usage").await.expect(200);
+    let row = &usage["usage"][0];
+    assert_eq!((&row["key"], &row["runs"]), (&json!("acme"), &json!(1)));
+    assert_eq!(row["toolCalls"], 2);
+    assert_eq!(
+        (
+            &row["inputTokens"],
+            &row["outputTokens"],
+            &row["cachedTokens"]
+        ),
+        (&json!(10), &json!(5), &json!(4))
+    );
+    assert_eq!(usage["usage"].as_array().unwrap().len(), 1, "{usage}");
+    let limits = inside.site.get("/v1/tenants/acme/limits").await.expect(200);
+    assert_eq!(
+        (&limits["runsToday"], &limits["tokensToday"]),
+        (&json!(1), &json!(15))
+    );
+
+    for (path, body) in [
+        (route("run_1"), Some(used.clone())),
+        (route(&second), Some(json!({"tokens": 1}))),
+    ] {
+        let wrong = ask(&inside.acme, Method::PUT, &path, body).await;
+        assert_eq!(wrong.status, 400, "{}", wrong.text);
+    }
+}
+
+#[tokio::test]
+async fn chats_of_a_blocked_tenant_are_told_what_its_operator_says() {
+    let inside = PrivateApiFixture::new().await;
+    let access =
+        json!({"status": "blocked", "message": "Paused until Monday.", "reason": "invoice 88"});
+    inside
+        .site
+        .put("/v1/tenants/acme/access", &access)
+        .await
+        .expect(200);
+    let path = format!("/internal/v1/chat-runs/run_{}", "0".repeat(32));
+    let refused = inside
+        .send_request(&inside.acme, Method::POST, &path, None)
+        .await
+        .expect(403);
+    assert_eq!(refused["message"], "Paused until Monday.");
+    assert!(!refused.to_string().contains("invoice"), "{refused}");
+}

@@ -152,14 +152,50 @@ async fn what_a_killed_hub_left_half_written_in_a_home_is_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_killed_hub_left_half_unpacked_is_removed() {
+    let mut site = TestHub::new().await.with_examples().await;
+    let home = site.home("tenant_123");
+    let deep = home.join("workspace/a/b");
+    fs::create_dir_all(&deep).unwrap();
+    fs::write(deep.join(DRAFT), "half").unwrap();
+    fs::write(deep.join("whole.md"), "whole").unwrap();
+    let staged = home.join("skills").join(DRAFT);
+    fs::create_dir_all(staged.join("references")).unwrap();
+    fs::write(staged.join("references/a.md"), "half").unwrap();
+    let linked = site.directory.path().join("hub/reading/0123");
+    fs::create_dir_all(&linked).unwrap();
+    for directory in ["workspace", "skills"] {
+        let tenant = TenantId::parse("tenant_123").unwrap();
+        let intent = NewFileOperation {
+            entry: NewAuditEntry::by_hub("upload_archive").for_tenant(&tenant),
+            change: FileChange::HomeFiles {
+                tenant,
+                directory: directory.into(),
+            },
+            reserve: None,
+        };
+        let _ = site.hub.state().begin_file_operation(intent).await.unwrap();
+    }
+    site.restart().await;
+    wait_until_clean(&site).await;
+    assert!(!deep.join(DRAFT).exists() && deep.join("whole.md").exists());
+    assert!(!staged.exists() && home.join("skills/content/writer").exists());
+    assert!(!linked.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_hub_without_work_ends_at_once() {
+    const AT_ONCE: Duration = Duration::from_millis(500);
     let mut took = Duration::MAX;
-    // A machine under load may be slow once, not every time.
-    for _ in 0..5 {
+    // A machine under load may be slow a few times, not every time.
+    for _ in 0..20 {
         let site = TestHub::new().await;
         let began = Instant::now();
         site.hub.close().await;
         took = took.min(began.elapsed());
+        if took < AT_ONCE {
+            return;
+        }
     }
-    assert!(took < Duration::from_millis(500), "{took:?}");
+    panic!("it took {took:?}");
 }

@@ -43,6 +43,39 @@ async fn a_tenant_over_its_quota_is_stopped_and_gets_no_run_until_there_is_room(
     site.post("/v1/tenants/acme/runs", &run).await.expect(202);
 }
 
+#[tokio::test]
+async fn a_tenant_that_nears_its_quota_is_told_of_before_it_is_stopped() {
+    let site = TestHub::new().await;
+    site.tenant(json!({"id": "acme", "storage": {"quotaBytes": 1_000_000}}))
+        .await;
+    let large = site.home("acme").join("workspace/large.bin");
+    std::fs::write(&large, vec![7; 950_000]).unwrap();
+    let condition = |tenant: &serde_json::Value| {
+        let conditions = tenant["conditions"].as_array().unwrap();
+        let mut found = conditions.iter();
+        let found = found.find(|condition| condition["type"] == "StorageWithinQuota");
+        found.cloned().unwrap_or_default()
+    };
+    let tenant = site
+        .wait_until("/v1/tenants/acme", |tenant| {
+            condition(tenant)["reason"] == "near_quota"
+        })
+        .await;
+    assert_eq!(condition(&tenant)["status"], "True");
+    let told = site
+        .get("/v1/events?after=0&follow=false&type=quota.near")
+        .await;
+    assert_eq!(
+        told.text.matches("\"quota.near\"").count(),
+        1,
+        "{}",
+        told.text
+    );
+    site.post("/v1/tenants/acme/runs", &json!({"input": "Hi"}))
+        .await
+        .expect(202);
+}
+
 /// The files of an archive, directories with a slash.
 fn unpacked(archive: &[u8]) -> BTreeMap<String, Vec<u8>> {
     let mut archive = tar::Archive::new(zstd::stream::read::Decoder::new(archive).unwrap());
@@ -154,6 +187,8 @@ async fn figures_tell_of_disk_connections_and_agents() {
     let site = TestHub::with_settings(|settings, _| settings.metrics.per_tenant = true).await;
     site.tenant(json!({"id": "acme"})).await;
     std::fs::write(site.home("acme").join("workspace/a.txt"), "text").unwrap();
+    site.wait_until("/v1/tenants/acme/agent", |agent| agent["state"] == "idle")
+        .await;
     site.wait_until("/v1/tenants/acme", |tenant| {
         tenant["storage"]["usedBytes"].as_u64() > Some(0)
     })

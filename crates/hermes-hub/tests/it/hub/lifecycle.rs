@@ -7,6 +7,10 @@ use crate::test_hub::TestHub;
 
 /// Changes the database directly, without the Hub.
 pub(crate) async fn run_sql(site: &TestHub, statement: &str) {
+    if let Some(database) = site.database() {
+        database.run_sql(statement);
+        return;
+    }
     let path = site.directory.path().join("hub/hub.db");
     let mut connection = SqliteConnection::connect(path.to_str().unwrap())
         .await
@@ -21,9 +25,19 @@ pub(crate) async fn run_sql(site: &TestHub, statement: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_tenant_that_was_purged_is_gone_though_the_database_cannot_forget_it_yet() {
     let mut site = TestHub::new().await.with_examples().await;
-    let refuse =
-        "CREATE TRIGGER hold BEFORE DELETE ON tenants BEGIN SELECT RAISE(ABORT, 'held'); END";
-    run_sql(&site, refuse).await;
+    let (hold, release) = if site.database().is_some() {
+        (
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'held'; END $$;
+             CREATE TRIGGER hold BEFORE DELETE ON tenants FOR EACH ROW EXECUTE FUNCTION refuse()",
+            "DROP TRIGGER hold ON tenants",
+        )
+    } else {
+        (
+            "CREATE TRIGGER hold BEFORE DELETE ON tenants BEGIN SELECT RAISE(ABORT, 'held'); END",
+            "DROP TRIGGER hold",
+        )
+    };
+    run_sql(&site, hold).await;
     site.delete("/v1/tenants/tenant_123?purge=true")
         .await
         .expect(204);
@@ -35,7 +49,7 @@ async fn a_tenant_that_was_purged_is_gone_though_the_database_cannot_forget_it_y
     site.post("/v1/tenants/tenant_123/restore", &json!({}))
         .await
         .expect(409);
-    run_sql(&site, "DROP TRIGGER hold").await;
+    run_sql(&site, release).await;
     site.restart().await;
     site.wait_until("/v1/tenants?status=deleted", |deleted| {
         deleted["tenants"].as_array().unwrap().is_empty()

@@ -72,8 +72,10 @@ fn list_members(operation: &'static Operation) -> Vec<(&'static str, Value, Memb
                     right.unwrap_or_else(|| panic!("`{}.{name}.{part}`", operation.name));
                 found.push((name, json!({part: sample(schema)}), *right));
             }
-            // The whole member, with a value that is not an object.
-            found.push((name, "x".into(), right));
+            // The whole member, with a value that is not an object; a body always is one.
+            if operation.input.whole_body != Some(name) {
+                found.push((name, "x".into(), right));
+            }
         }
         if !matches!(right, MemberRight::Parts(_)) {
             found.push((name, sample(&member.schema), right));

@@ -74,7 +74,10 @@ async fn more_tools_and_read_only_tools_are_settings() {
     settings.mcp.tools = ToolChoice::Extended;
     site.hub.reload(&settings);
     let extended = tools(&site, &site.admin, &McpEra::Stateless).await;
-    assert_eq!(names(&extended)[34..].len(), 8, "{:?}", names(&extended));
+    let all = table().rows();
+    let all = all.filter(|operation| operation.toolset == Toolset::Extended);
+    let all: Vec<_> = all.map(|operation| operation.name).collect();
+    assert_eq!(names(&extended)[34..], all);
     assert!(names(&extended).contains(&"whoami"));
     settings.mcp.read_only = true;
     site.hub.reload(&settings);
@@ -213,7 +216,13 @@ async fn what_reads_give_fits_their_schemas() {
     )
     .await
     .expect(204);
-    std::fs::write(site.home("tenant_123").join("workspace/a.txt"), "text\n").unwrap();
+    let home = site.home("tenant_123");
+    std::fs::write(home.join("workspace/a.txt"), "text\n").unwrap();
+    crate::tenant_fixture::write_conversation(&home, "s1", "an invoice").await;
+    let skill = json!({"files": [crate::tenant_fixture::skill_head("shared")]});
+    site.put("/v1/skills/shared", &skill).await.expect(201);
+    let webhook = json!({"url": "https://webhooks.invalid/", "events": ["quota.near"]});
+    let webhook = site.post("/v1/webhooks", &webhook).await.expect(201);
     let mut looked_at = 0;
     for operation in table().rows() {
         let Output::Json(schema) = &operation.output else {
@@ -230,10 +239,17 @@ async fn what_reads_give_fits_their_schemas() {
             .replace("{run_id}", &run)
             .replace("{category}", "content")
             .replace("{skill}", "writer")
+            .replace("{server}", "demo")
+            .replace("{platform}", "telegram")
+            .replace("{session_id}", "s1")
+            .replace("{kind}", "memory")
+            .replace("/v1/skills/{name}", "/v1/skills/shared")
+            .replace("{webhook_id}", webhook["id"].as_str().unwrap())
             .replace("{*path}", "content/writer/SKILL.md");
         let query = match operation.name {
             "read_share_file" | "stat_share_path" => "?path=notes/report.md",
             "grep_share" => "?pattern=invoice",
+            "search_sessions" => "?query=invoice",
             "read_file" => "?path=a.txt",
             _ => "",
         };

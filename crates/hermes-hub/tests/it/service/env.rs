@@ -139,13 +139,7 @@ async fn planted_secrets_appear_nowhere() {
     // What is still to be logged of reads is written when the Hub ends.
     site.hub.close().await;
     site.hub.state().close().await;
-    let database = std::fs::read(site.directory.path().join("hub/hub.db")).unwrap();
     for hidden in [secret, runtime_key.as_str(), token.as_str()] {
-        assert!(
-            !database
-                .windows(hidden.len())
-                .any(|part| part == hidden.as_bytes()),
-            "the database holds a secret"
-        );
+        assert!(!site.stores(hidden), "the database holds a secret");
     }
 }

@@ -204,7 +204,7 @@ async fn a_backup_under_load_is_whole() {
     let opening = DatabaseOptions {
         steps: &["CREATE TABLE said (x INTEGER)"],
         durability: Durability::Process,
-        write_timeout: std::time::Duration::from_secs(2),
+        write_timeout: TIMEOUT,
     };
     let agents = Database::open(&database, opening).await.unwrap();
     let (done, count) = (AtomicBool::new(false), AtomicUsize::new(0));
@@ -245,7 +245,7 @@ async fn a_backup_under_load_is_whole() {
     let opening = DatabaseOptions {
         steps: &["CREATE TABLE said (x INTEGER)"],
         durability: Durability::Process,
-        write_timeout: std::time::Duration::from_secs(2),
+        write_timeout: TIMEOUT,
     };
     let agents = Database::open(&database, opening).await.unwrap();
     let rows: i64 = sqlx::query_scalar("SELECT COUNT(*) FROM said")

@@ -2,6 +2,7 @@
 
 mod attacks;
 mod changes;
+mod disk;
 pub(crate) mod fixture;
 mod processes;
 mod quotas;

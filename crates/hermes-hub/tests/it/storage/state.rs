@@ -3,52 +3,99 @@
 mod approvals;
 mod audit;
 mod audit_index;
+mod console_sessions;
 mod cron;
 mod documents;
 mod files;
 mod groups;
+mod hub_events;
 mod idempotency;
 mod mcp_sessions;
-mod processes;
+mod overview;
+pub(crate) mod processes;
 mod runs;
 mod scale;
 mod secrets;
+mod skill_library;
+mod sqlite_file;
+mod tenant_updates;
 mod tenants;
 mod tokens;
+mod usage;
+mod webhooks;
 
-use std::{
-    fs,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{path::Path, sync::Arc, time::Duration};
 
+use hermes_config::Secret;
 use hermes_hub::{
-    GroupId, JobId, Problem, RunId, TenantId, TokenId,
+    GroupId, JobId, RunId, TenantId, TokenId,
     api_types::{Group, GroupKind, KeyKind, NewKey, Role, RunTrigger, TenantStatus, Time, Via},
     storage::{
         audit::NewAuditEntry,
         encryption::SecretKey,
         state::{
-            NewRun, NewRuntimeKey, NewSecret, NewTenant, NewToken, SqliteState, State, StateError,
+            LEASE_LOST, NewRun, NewRuntimeKey, NewSecret, NewTenant, NewToken, Page,
+            PostgresOptions, PostgresState, SqliteState, State, StateError, TenantQuery,
             TenantRecord,
         },
     },
 };
-use hermes_store::StoreError;
+use hermes_testkit::postgres::TestDatabase;
 use serde_json::{Map, json};
 use tempfile::TempDir;
 
-use crate::storage::state::processes::{hold_lock, run_sql};
-
-/// A new database in a temporary directory.
+/// A new database, of the kind that the test is for.
 pub(crate) struct StateFixture {
     pub(crate) directory: TempDir,
     pub(crate) state: Arc<dyn State>,
     pub(crate) key: SecretKey,
+    /// The database, if it is not a file of the directory.
+    pub(crate) database: Option<TestDatabase>,
+}
+
+/// Whether a test is for PostgreSQL: it is in a module of that name, or all of them are.
+pub(crate) fn is_on_postgres() -> bool {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or_default();
+    let is_about_files = ABOUT_FILES.iter().any(|module| test.contains(module));
+    let are_all =
+        std::env::var_os("HERMES_TEST_HUB_DATABASE").is_some_and(|kind| kind == "postgres");
+    test.contains("on_postgres") || (are_all && !is_about_files)
+}
+
+/// What is about an SQLite file or the directory of a share or of a home, whatever the other tests are about.
+const ABOUT_FILES: [&str; 8] = [
+    "::audit_index::",
+    "::backup::",
+    "::crash_recovery::at_whatever_stage_a_hub_is_killed",
+    "::processes::",
+    "::reply_consistency::",
+    "::scale::",
+    "::sqlite_file::",
+    "::a_tenant_whose_home_is_gone_has_failed",
+];
+
+/// In the cluster of the version that the test is for.
+fn create_database() -> TestDatabase {
+    let thread = std::thread::current();
+    if thread.name().unwrap_or_default().contains("on_postgres_18") {
+        TestDatabase::create_18()
+    } else {
+        TestDatabase::create()
+    }
+}
+
+pub(crate) async fn open_postgres(url: String, node: &str) -> Arc<dyn State> {
+    let options = PostgresOptions {
+        url: Secret::new(url),
+        listen_url: None,
+        max_connections: 5,
+    };
+    Arc::new(PostgresState::open(&options, node).await.unwrap())
 }
 
 /// Lets the time of the database go on.
-async fn next_millisecond() {
+pub(crate) async fn next_millisecond() {
     let now = Time::now();
     while Time::now() == now {
         tokio::task::yield_now().await;
@@ -58,8 +105,8 @@ async fn next_millisecond() {
 impl StateFixture {
     pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("hub.db");
-        let state: Arc<dyn State> = Arc::new(SqliteState::open(&path, "n1").await.unwrap());
+        let database = is_on_postgres().then(create_database);
+        let state = open_state(directory.path(), database.as_ref(), "n1").await;
         let key = SecretKey::load(&directory.path().join("secret.key"), &*state)
             .await
             .unwrap();
@@ -67,19 +114,34 @@ impl StateFixture {
             directory,
             state,
             key,
+            database,
         }
     }
 
     /// The same database as another node would open it.
     pub(crate) async fn another_node(&self, node: &str) -> Arc<dyn State> {
-        let path = self.directory.path().join("hub.db");
-        Arc::new(SqliteState::open(&path, node).await.unwrap())
+        open_state(self.directory.path(), self.database.as_ref(), node).await
+    }
+
+    /// Has a node work for a tenant from now on.
+    pub(crate) async fn hand_over(&self, tenant: &TenantId, node: &dyn State) {
+        if let Some(database) = &self.database {
+            database.run_sql(&format!(
+                "UPDATE leases SET node = NULL WHERE tenant = '{tenant}'"
+            ));
+        }
+        hold_lease(node, tenant).await;
     }
 
     /// Closes the database and opens it again.
     pub(crate) async fn reopen(&mut self) {
         self.state.close().await;
         self.state = self.another_node("n1").await;
+        let (all, page) = (TenantQuery::default(), Page::first(500));
+        let tenants = self.state.tenants(&all, &page).await.unwrap();
+        for tenant in tenants.items {
+            self.hand_over(&tenant.id, &*self.state).await;
+        }
     }
 
     pub(crate) fn new_tenant(&self, id: &str) -> NewTenant {
@@ -104,10 +166,13 @@ impl StateFixture {
 
     pub(crate) async fn tenant(&self, id: &str) -> TenantRecord {
         let tenant = self.new_tenant(id);
-        self.state
+        let made = self
+            .state
             .create_tenant(tenant, entry("create_tenant"))
             .await
-            .unwrap()
+            .unwrap();
+        hold_lease(&*self.state, &made.id).await;
+        made
     }
 
     pub(crate) async fn group(&self, id: &str) -> GroupId {
@@ -144,6 +209,38 @@ impl StateFixture {
             .unwrap();
         (id, key)
     }
+}
+
+async fn open_state(
+    directory: &Path,
+    database: Option<&TestDatabase>,
+    node: &str,
+) -> Arc<dyn State> {
+    match database {
+        Some(database) => open_postgres(database.url(), node).await,
+        None => Arc::new(
+            SqliteState::open(&directory.join("hub.db"), node)
+                .await
+                .unwrap(),
+        ),
+    }
+}
+
+/// What a node that does not hold the lease has achieved: nothing.
+pub(crate) fn or_lease_lost<T: Default>(done: Result<T, StateError>) -> T {
+    match done {
+        Err(StateError::Conflict { reason, .. }) if reason == LEASE_LOST => T::default(),
+        done => done.unwrap(),
+    }
+}
+
+/// What is written for a tenant needs its lease.
+pub(crate) async fn hold_lease(state: &dyn State, tenant: &TenantId) {
+    let held = state
+        .claim_leases(std::slice::from_ref(tenant), Duration::from_hours(1))
+        .await
+        .unwrap();
+    assert_eq!(held.len(), 1, "the lease of {tenant} is not free");
 }
 
 pub(crate) fn entry(action: &str) -> NewAuditEntry {
@@ -188,49 +285,4 @@ pub(crate) fn new_token(role: Role) -> (NewToken, NewKey) {
         },
     };
     (token, key)
-}
-
-// Opening the database: newer, and locked.
-
-#[tokio::test]
-async fn a_newer_schema_is_refused_and_left_alone() {
-    let fresh = StateFixture::new().await;
-    fresh.state.close().await;
-    run_sql(&fresh, "PRAGMA user_version = 99").await;
-    let path = fresh.directory.path().join("hub.db");
-    let before = fs::read(&path).unwrap();
-    let refused = SqliteState::open(&path, "n1").await.unwrap_err();
-    assert!(matches!(
-        refused,
-        StoreError::NewerSchema { version: 99, .. }
-    ));
-    assert!(refused.to_string().contains("newer program"), "{refused}");
-    assert_eq!(fs::read(&path).unwrap(), before);
-}
-
-#[tokio::test]
-async fn a_database_that_another_process_holds_is_unavailable_after_two_seconds() {
-    let fresh = StateFixture::new().await;
-    fresh.tenant("a").await;
-    let holder = hold_lock(&fresh);
-    let begun = Instant::now();
-    let write = || fresh.state.append_audit(vec![entry("denied")]);
-    let several = futures::future::join_all([write(), write(), write()]).await;
-    let waited = begun.elapsed();
-    for refused in several {
-        let refused = refused.unwrap_err();
-        assert!(matches!(refused, StateError::Unavailable(_)), "{refused}");
-        let problem = Problem::from(refused);
-        assert_eq!(problem.code.status(), 503);
-        assert!(problem.retry_after_ms.is_some());
-        assert!(!problem.message.contains("hub.db"), "{}", problem.message);
-    }
-    assert!(waited >= Duration::from_secs(1), "{waited:?}");
-    // Two seconds, plus what a busy machine needs.
-    assert!(waited < Duration::from_secs(5), "{waited:?}");
-    // Reads still work.
-    let id = tenant_id("a");
-    assert!(fresh.state.tenant(&id).await.unwrap().is_some());
-    drop(holder);
-    write().await.unwrap();
 }

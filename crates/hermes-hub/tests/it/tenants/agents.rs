@@ -175,7 +175,7 @@ async fn an_agent_whose_variables_have_changed_is_started_anew_when_it_has_no_wo
 async fn what_changes_while_an_agent_starts_reaches_it() {
     let world = AgentHarness::new().await;
     let tenant = world.tenant("a").await;
-    world.agent.slow_starts(Duration::from_millis(300));
+    world.agent.slow_starts(Duration::from_secs(2));
     let timeout = NonZeroU64::new(42).unwrap();
     let change = async {
         let is_starting = async || world.agents.state(&tenant).await.state == AgentPhase::Starting;

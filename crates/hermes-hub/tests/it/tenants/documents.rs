@@ -1,5 +1,7 @@
 //! Precedence of the Hub's settings, its documents and a tenant's own settings.
 
+use std::time::Duration;
+
 use hermes_hub::{
     TenantId,
     storage::{audit::NewAuditEntry, state::DocumentKind},
@@ -103,6 +105,28 @@ async fn a_policy_reaches_agents_whole_and_past_one_that_hangs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_run_begins_under_the_policy_of_its_time_however_late_the_agent_is_told() {
+    let agent = ScriptedRuntime::new();
+    let site = TestHub::with_runtime(agent.clone(), |_, _| {}).await;
+    site.tenant(json!({"id": "a"})).await;
+    let id = TenantId::parse("a").unwrap();
+    site.wait_until("/v1/tenants/a/agent", |agent| agent["state"] == "idle")
+        .await;
+    agent.delay_applying(Duration::from_millis(500));
+    for denied in ["terminal", "write_file"] {
+        let policy = json!({"tools": {"deny": [denied]}});
+        site.put("/v1/agent-policy", &policy).await.expect(200);
+        let run = json!({"input": "say=1"});
+        let run = site.post("/v1/tenants/a/runs", &run).await.expect(202);
+        let path = format!("/v1/tenants/a/runs/{}", run["runId"].as_str().unwrap());
+        site.wait_until(&path, |run| run["status"] == "completed")
+            .await;
+        let began = agent.directives_at_runs(&id).pop().unwrap();
+        assert_eq!(began.policy.tools.deny, [denied]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_stored_policy_that_cannot_be_read_allows_nothing() {
     let agent = ScriptedRuntime::new();
     let site = TestHub::with_runtime(agent.clone(), |_, _| {}).await;
@@ -126,7 +150,11 @@ async fn a_stored_policy_that_cannot_be_read_allows_nothing() {
         .expect(200);
     assert_eq!(explain().await, "deny");
     let id = TenantId::parse("a").unwrap();
-    let is_closed = || agent.directives(&id).unwrap().policy == Policy::closed();
+    // It may only be starting yet.
+    let is_closed = || {
+        let known = agent.directives(&id);
+        known.is_some_and(|known| known.policy == Policy::closed())
+    };
     assert!(eventually(TIMEOUT, is_closed).await);
 
     // Nor can anybody go back to it.

@@ -1,6 +1,7 @@
 //! The scheduler: one fire per due time, whether agents are running or not, and whatever process is killed.
 
 mod crash_recovery;
+mod tenants_at_once;
 
 use std::{
     sync::{
@@ -14,7 +15,10 @@ use hermes_config::Home;
 use hermes_hub::{
     JobId, TenantId,
     api_types::{AccessStatus, ConditionStatus, RunStatus, RunTrigger, Time},
-    storage::state::{Fire, Page, RunQuery},
+    storage::{
+        audit::NewAuditEntry,
+        state::{Fire, LimitChange, Page, RunQuery},
+    },
     tenants::{
         agents::{CronRunner, MissedRunPolicy, QuotaState},
         scheduler::{Scheduler, WallClock},
@@ -138,7 +142,10 @@ async fn a_clock_that_goes_back_fires_nothing_twice() {
     clock.fire_due().await.unwrap();
     time.set("2026-11-15T09:00:02Z");
     clock.fire_due().await.unwrap();
-    world.wait_for_fires(&tenant, &job, 1).await;
+    let fires = world.wait_for_fires(&tenant, &job, 1).await;
+    // Otherwise the next one is skipped.
+    let first = fires[0].run.clone().unwrap();
+    world.wait_for_event(&tenant, &first, "run.completed").await;
     time.set("2026-11-15T10:00:00Z");
     let fires = world.wait_for_fires(&tenant, &job, 2).await;
     assert!(fires.iter().all(|fire| fire.run.is_some()), "{fires:?}");
@@ -408,4 +415,32 @@ async fn a_home_whose_own_gateway_ticks_is_left_to_it() {
         .iter()
         .find(|condition| condition.kind == "CronByHub");
     assert_eq!(by_hub.unwrap().status, ConditionStatus::False);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn above_its_daily_limit_a_tenants_due_times_are_skipped_with_the_reason() {
+    let world = AgentHarness::new().await;
+    let tenant = world.tenant("a").await;
+    let limit = LimitChange {
+        runs_per_day: Some(Some(1)),
+        ..LimitChange::default()
+    };
+    let entry = NewAuditEntry::by_hub("patch_limits");
+    world.state.set_limits(&tenant, limit, entry).await.unwrap();
+    let time = ManualClock::at("2026-11-15T08:59:30Z");
+    let jobs = ["one", "two"].map(|job| world.write_job(&tenant, job, "0 9 * * *", &time));
+    let clock = world.start_scheduler(&time);
+    clock.reload_jobs(&tenant).await.unwrap();
+    time.set("2026-11-15T09:00:00Z");
+    let mut fires = Vec::new();
+    for job in &jobs {
+        fires.extend(world.wait_for_fires(&tenant, job, 1).await);
+    }
+    let skipped: Vec<_> = fires
+        .iter()
+        .filter_map(|fire| fire.skipped.as_deref())
+        .collect();
+    assert_eq!(skipped, ["the tenant has reached its limit of runs a day"]);
+    assert_eq!(fires.iter().filter(|fire| fire.run.is_some()).count(), 1);
+    clock.close().await;
 }

@@ -135,6 +135,9 @@ impl GuardLoop {
     /// Reaps what has ended besides servers, and takes trees that are to end a step further. The process table is read
     /// once for all of them, and not at all while they are only waited for.
     fn advance(&mut self) {
+        for tree in &mut self.trees {
+            tree.check_time();
+        }
         let now = Instant::now();
         let has_ended_children = std::mem::take(&mut self.has_ended_children);
         if !has_ended_children && !self.trees.iter().any(|tree| tree.is_due(now)) {

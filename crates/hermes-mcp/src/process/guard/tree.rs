@@ -4,7 +4,7 @@
 //! given to another process is never hit.
 
 use std::{
-    io::{Read, Write},
+    io::Write,
     os::unix::net::UnixStream,
     time::{Duration, Instant},
 };
@@ -15,7 +15,12 @@ use rustix::process::{
 };
 
 use super::{
-    super::{ServerExit, process_table, wire::GuardReport},
+    super::{
+        ServerExit,
+        deadline::MachineTime,
+        process_table,
+        wire::{GuardReport, HostOrder},
+    },
     KILL_INTERVAL,
     mark::TreeMark,
 };
@@ -36,6 +41,8 @@ pub(super) struct ServerTree {
     exit: Option<ServerExit>,
     phase: TreePhase,
     step: Duration,
+    /// When all of it is killed, whatever its phase is.
+    kill_at: Option<MachineTime>,
     /// Children of the guard outside the server's group that have had their SIGTERM.
     terminated: Vec<Pid>,
 }
@@ -75,6 +82,7 @@ impl ServerTree {
             exit: None,
             phase: TreePhase::Running,
             step: STOP_STEP,
+            kill_at: None,
             terminated: Vec::new(),
         };
         let pid = server.as_raw_nonzero().get().unsigned_abs();
@@ -103,21 +111,34 @@ impl ServerTree {
 
     /// When to look at it again, even if nothing happens.
     pub(super) fn deadline(&self) -> Option<Instant> {
+        let killed_at = self.kill_at.map(|time| Instant::now() + time.remaining());
         match self.phase {
-            TreePhase::Exiting { until } | TreePhase::Terminating { until } => Some(until),
+            TreePhase::Exiting { until } | TreePhase::Terminating { until } => {
+                Some(killed_at.map_or(until, |killed_at| killed_at.min(until)))
+            }
             TreePhase::Killing { again } => Some(again),
-            TreePhase::Running | TreePhase::Gone => None,
+            TreePhase::Running => killed_at,
+            TreePhase::Gone => None,
         }
     }
 
-    /// Reads from the host's socket, which is ready: an order to stop, or the host's end.
+    /// Begins to kill the tree if its time is over.
+    pub(super) fn check_time(&mut self) {
+        if self.kill_at.is_some_and(|time| time <= MachineTime::now()) {
+            self.begin_kill();
+        }
+    }
+
+    /// Reads from the host's socket, which is ready: an order, or the host's end.
     pub(super) fn read_host(&mut self) {
-        let received = self.host.as_ref().map(|mut host| host.read(&mut [0; 1]));
-        if let Some(Ok(1..)) = received {
-            self.begin_stop(STOP_STEP);
-        } else {
-            self.host = None;
-            self.begin_stop(STOP_STEP_WITHOUT_HOST);
+        match self.host.as_ref().map(HostOrder::receive) {
+            Some(Ok(HostOrder::Stop)) => self.begin_stop(STOP_STEP),
+            Some(Ok(HostOrder::Kill)) => self.begin_kill(),
+            Some(Ok(HostOrder::KillAt(time))) => self.kill_at = Some(time),
+            Some(Err(_)) | None => {
+                self.host = None;
+                self.begin_stop(STOP_STEP_WITHOUT_HOST);
+            }
         }
     }
 
@@ -141,6 +162,15 @@ impl ServerTree {
             self.step = step;
             self.phase = TreePhase::Exiting {
                 until: Instant::now() + step,
+            };
+        }
+    }
+
+    /// Begins to kill the tree, unless that has begun.
+    fn begin_kill(&mut self) {
+        if !matches!(self.phase, TreePhase::Killing { .. } | TreePhase::Gone) {
+            self.phase = TreePhase::Killing {
+                again: Instant::now(),
             };
         }
     }

@@ -6,8 +6,12 @@ use std::{
     sync::{Arc, Once},
 };
 
-use hermes_config::server::HttpSettings;
+use hermes_config::{
+    server::HttpSettings,
+    trace_context::{TRACEPARENT, TRACESTATE},
+};
 use http::{HeaderName, HeaderValue, header};
+use rmcp::model::{ClientJsonRpcMessage, GetMeta as _, JsonRpcMessage};
 use url::{Origin, Url};
 
 use super::redirect::Hop;
@@ -41,6 +45,22 @@ pub enum HttpSettingsError {
         "`headers.{name}`: the value has characters a header cannot carry, such as a line break"
     )]
     HeaderValue { name: String },
+}
+
+/// The place of a request in a trace, as headers: proxies and servers that do not read messages know them.
+pub(super) fn trace_headers(message: &ClientJsonRpcMessage) -> Vec<(&'static str, HeaderValue)> {
+    let JsonRpcMessage::Request(message) = message else {
+        return Vec::new();
+    };
+    let meta = message.request.get_meta();
+    let values = [
+        (TRACEPARENT, meta.get_traceparent()),
+        (TRACESTATE, meta.get_tracestate()),
+    ];
+    values
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, HeaderValue::from_str(value?).ok()?)))
+        .collect()
 }
 
 /// Address and headers of one server.

@@ -97,7 +97,10 @@ async fn a_server_that_is_gone_is_named_and_the_call_counted_once() {
     let home = TemporaryHome::new();
     let mut peer = RecordedServer::new(TransportKind::Http, Behaviour::new(), home.path());
     let setup = Setup::in_home(home, with_neighbour(json!({ "s": peer.entry }))).await;
-    let origin = peer.server.take().unwrap().origin();
+    // It keeps its port, so that nobody else answers there.
+    let server = peer.server.as_mut().unwrap();
+    server.stop();
+    let origin = server.origin();
     let error = setup.error("mcp_s_counter", json!({})).await;
     assert!(
         error.contains(&format!("no connection to {origin}")),

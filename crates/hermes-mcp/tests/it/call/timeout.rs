@@ -10,7 +10,7 @@ use hermes_testkit::{Behaviour, Era, OnCancel, TemporaryHome};
 use serde_json::{Value, json};
 
 use crate::setup::{
-    ALL_TRANSPORTS, RecordedServer, Setup, TIMEOUT, TransportKind, eventually, stdio, with,
+    RecordedServer, Setup, TIMEOUT, TransportKind, eventually, over_every_transport, stdio, with,
     with_neighbour,
 };
 
@@ -27,7 +27,7 @@ fn id_of(call: &Value) -> Value {
 
 #[tokio::test]
 async fn a_timeout_states_its_seconds_tells_the_server_and_leaves_the_connection_alone() {
-    for (wire, era) in ALL_TRANSPORTS {
+    over_every_transport(async |wire, era| {
         let home = TemporaryHome::new();
         let peer = RecordedServer::new(wire, Behaviour::new().era(era), home.path());
         let entry = with(peer.entry.clone(), json!({ "timeout": 1.5 }));
@@ -49,7 +49,8 @@ async fn a_timeout_states_its_seconds_tells_the_server_and_leaves_the_connection
         assert_eq!((status.restarts, status.in_flight), (0, 0));
         let calls = status.calls;
         assert_eq!((calls.total, calls.errors, calls.timeouts), (2, 1, 1));
-    }
+    })
+    .await;
 }
 
 /// Whether the first call of a tool was cancelled: by a notification, or over stateless HTTP by leaving.
@@ -100,7 +101,7 @@ async fn a_legacy_server_gets_a_notification_and_a_stateless_one_over_http_sees_
 #[tokio::test]
 async fn a_late_reply_is_dropped_and_confuses_no_other_call() {
     for on_cancel in [OnCancel::LateReply, OnCancel::Ignore] {
-        for (wire, era) in ALL_TRANSPORTS {
+        over_every_transport(async |wire, era| {
             let home = TemporaryHome::new();
             let behaviour = Behaviour::new()
                 .era(era)
@@ -122,16 +123,17 @@ async fn a_late_reply_is_dropped_and_confuses_no_other_call() {
                 assert_eq!(told, json!({ "result": text }), "{wire:?}, {era:?}");
             }
             setup.assert_ready("s");
-        }
+        })
+        .await;
     }
 }
 
 #[tokio::test]
 async fn progress_restarts_the_clock_and_reaches_the_caller() {
-    for (wire, era) in ALL_TRANSPORTS {
+    over_every_transport(async |wire, era| {
         let home = TemporaryHome::new();
         let peer = RecordedServer::new(wire, Behaviour::new().era(era), home.path());
-        let entry = with(peer.entry, json!({ "timeout": 1 }));
+        let entry = with(peer.entry, json!({ "timeout": 2 }));
         let setup = Setup::in_home(home, json!({ "s": entry })).await;
         let seen: Arc<Mutex<Vec<Progress>>> = Arc::default();
         let sink = seen.clone();
@@ -141,7 +143,7 @@ async fn progress_restarts_the_clock_and_reaches_the_caller() {
             })),
             ..CallOptions::default()
         };
-        let arguments = json!({ "steps": 15, "interval_ms": 150 });
+        let arguments = json!({ "steps": 15, "interval_ms": 200 });
         let began = Instant::now();
         let told = setup.call_with("mcp_s_progress", arguments, &options).await;
         assert_eq!(told, json!({ "result": "15 steps" }), "{wire:?}, {era:?}");
@@ -154,7 +156,8 @@ async fn progress_restarts_the_clock_and_reaches_the_caller() {
         assert!(steps.is_sorted() && steps.len() > 5, "{steps:?}");
         assert_eq!(seen[0].total, Some(15.0));
         assert_eq!(seen[0].message.as_deref(), Some("step 1"));
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -179,15 +182,15 @@ async fn progress_for_ever_ends_at_ten_times_the_timeout() {
 async fn progress_of_one_call_does_not_keep_another_alive() {
     let entry = with(
         stdio(&Behaviour::new()),
-        json!({ "timeout": 1, "supports_parallel_tool_calls": true }),
+        json!({ "timeout": 2, "supports_parallel_tool_calls": true }),
     );
     let setup = Setup::start(json!({ "s": entry })).await;
     let (busy, silent) = tokio::join!(
-        setup.call("mcp_s_progress", json!({ "steps": 20, "interval_ms": 100 })),
+        setup.call("mcp_s_progress", json!({ "steps": 20, "interval_ms": 150 })),
         setup.call("mcp_s_sleep", json!({ "ms": 30_000 })),
     );
     assert_eq!(busy, json!({ "result": "20 steps" }));
-    assert!(silent["error"].as_str().unwrap().contains("allowed: 1 s"));
+    assert!(silent["error"].as_str().unwrap().contains("allowed: 2 s"));
 }
 
 #[tokio::test]

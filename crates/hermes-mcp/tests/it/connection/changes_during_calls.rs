@@ -7,12 +7,12 @@ use hermes_testkit::{Behaviour, TemporaryHome};
 use serde_json::json;
 
 use crate::setup::{
-    ALL_TRANSPORTS, RecordedServer, Setup, eventually, object, with, with_neighbour,
+    RecordedServer, Setup, eventually, object, over_every_transport, with, with_neighbour,
 };
 
 #[tokio::test]
 async fn a_tool_that_vanishes_during_its_call_still_answers_it() {
-    for (wire, era) in ALL_TRANSPORTS {
+    over_every_transport(async |wire, era| {
         let home = TemporaryHome::new();
         let peer = RecordedServer::new(wire, Behaviour::new().era(era), home.path());
         let entry = with(
@@ -26,6 +26,8 @@ async fn a_tool_that_vanishes_during_its_call_still_answers_it() {
         let running = setup.call("mcp_s_sleep", json!({ "ms": 4000 }));
         let change = async {
             eventually("the call is under way", || peer.calls("sleep").len() == 1).await;
+            // It is recorded a moment before the server looks for its tool.
+            setup.call("mcp_s_echo", json!({ "text": "hi" })).await;
             // The stream on which a server tells of changes may open a moment after the session.
             let mut round = 0;
             let changed = hermes_testkit::eventually_some(Duration::from_secs(30), async || {
@@ -61,5 +63,6 @@ async fn a_tool_that_vanishes_during_its_call_still_answers_it() {
             .await;
         assert_eq!(outcome.to_json(), r#"{"error":"unknown tool sleep"}"#);
         setup.assert_neighbour_is_well().await;
-    }
+    })
+    .await;
 }

@@ -1,5 +1,7 @@
 //! Servers that are known from the last time and started by the first call.
 
+use std::path::PathBuf;
+
 use hermes_mcp::LinkStatus;
 use hermes_testkit::{Behaviour, Tool, process_exists};
 use serde_json::{Value, json};
@@ -65,8 +67,7 @@ async fn the_manifest_is_private_and_holds_no_secret() {
         std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o777
     };
     assert_eq!(mode(&directory), 0o700);
-    for file in std::fs::read_dir(&directory).unwrap() {
-        let path = file.unwrap().path();
+    for path in host.manifests() {
         assert_eq!(mode(&path), 0o600);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("\"echo\""));
@@ -94,12 +95,9 @@ async fn tools_that_differ_from_the_remembered_ones_are_published() {
     host.text("server", "echo", json!({ "text": "a" })).await;
     assert_eq!(host.tools("server")[..2], ["echo", "new"]);
     // The next run knows it, too.
-    let manifest = || {
-        let directory = std::fs::read_dir(host.home.path().join("cache/mcp")).unwrap();
-        let file = directory.map(|file| file.unwrap().path()).next().unwrap();
-        std::fs::read_to_string(file).unwrap_or_default()
-    };
-    let is_updated = || manifest().contains("\"new\"");
+    let is_new =
+        |path: &PathBuf| std::fs::read_to_string(path).is_ok_and(|text| text.contains("\"new\""));
+    let is_updated = || host.manifests().iter().any(is_new);
     assert!(hermes_testkit::eventually(crate::test_host::TIMEOUT, is_updated).await);
 }
 

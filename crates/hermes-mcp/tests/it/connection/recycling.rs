@@ -77,11 +77,11 @@ async fn an_old_server_is_stopped_but_not_during_a_call() {
 
 #[tokio::test]
 async fn a_busy_server_is_not_idle() {
-    let entry = with(stdio(&Behaviour::new()), "idle_timeout_seconds", 1);
+    let entry = with(stdio(&Behaviour::new()), "idle_timeout_seconds", 2);
     let host = TestHost::start(&[("server", entry)]).await;
     let session = host.ready("server").await;
-    let slept = host.text("server", "sleep", json!({ "ms": 2500 })).await;
-    assert_eq!(slept, "slept 2500 ms");
+    let slept = host.text("server", "sleep", json!({ "ms": 3500 })).await;
+    assert_eq!(slept, "slept 3500 ms");
     assert!(!session.ended.is_cancelled());
     let ended = tokio::time::timeout(TIMEOUT, session.ended.cancelled()).await;
     assert!(ended.is_ok());

@@ -1,14 +1,13 @@
 //! `server-everything` over its three transports: every tool, prompts, resources, questions.
 
 use std::{
-    net::TcpListener,
     process::Stdio,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use hermes_mcp::{CallOptions, Era, Progress};
-use hermes_testkit::TemporaryHome;
+use hermes_testkit::{ReservedPort, TemporaryHome};
 use serde_json::{Value, json};
 use tokio::process::{Child, Command};
 use tokio_util::sync::CancellationToken;
@@ -22,12 +21,12 @@ use crate::{
 struct Everything {
     setup: Setup,
     desk: Arc<ScriptedHandler>,
-    /// The server, where the host does not start it.
-    _process: Option<Child>,
+    /// The server and its port, where the host does not start it.
+    _process: Option<(Child, ReservedPort)>,
 }
 
 impl Everything {
-    async fn connect(entry: Value, process: Option<Child>) -> Self {
+    async fn connect(entry: Value, process: Option<(Child, ReservedPort)>) -> Self {
         let desk = Arc::new(ScriptedHandler::new());
         let home = TemporaryHome::new();
         let setup = Setup::with_handler(home, json!({ "e": entry }), desk.clone()).await;
@@ -50,7 +49,8 @@ impl Everything {
 
     async fn over_http(mode: &str, path: &str, keys: Value) -> Option<Self> {
         let script = installed("HERMES_TEST_NPM", "mcp-server-everything")?;
-        let port = free_port();
+        let reserved = ReservedPort::reserve().unwrap();
+        let port = reserved.number();
         let process = Command::new(node()?)
             .args([script.as_str(), mode])
             .env("PORT", port.to_string())
@@ -64,7 +64,7 @@ impl Everything {
         eventually("the server listens", is_up).await;
         let url = format!("http://127.0.0.1:{port}/{path}");
         let entry = crate::setup::with(json!({ "url": url }), keys);
-        Some(Self::connect(entry, Some(process)).await)
+        Some(Self::connect(entry, Some((process, reserved))).await)
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Value {
@@ -260,12 +260,6 @@ impl Everything {
         let text = self.text("get_roots_list", json!({})).await;
         assert!(text.contains("file:///srv/project"), "{text}");
     }
-}
-
-/// A port that was free a moment ago.
-fn free_port() -> u16 {
-    let socket = TcpListener::bind("127.0.0.1:0").unwrap();
-    socket.local_addr().unwrap().port()
 }
 
 #[tokio::test]

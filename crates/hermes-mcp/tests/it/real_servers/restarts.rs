@@ -14,7 +14,10 @@ use super::{installed, node};
 use crate::setup::{Setup, eventually};
 
 /// How soon after its return a server has to be called.
-const TIMEOUT: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(5);
+
+/// What a busy machine is given for it.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A program that serves on a port.
 struct Restarted {
@@ -208,5 +211,6 @@ async fn a_real_server_is_called_within_five_seconds_of_each_of_a_hundred_return
             "{}: {rounds} of {rounds}, median {middle:?}, worst {worst:?}",
             server.program
         );
+        assert!(*worst < SOON, "{worst:?}");
     }
 }

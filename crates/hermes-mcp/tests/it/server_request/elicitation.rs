@@ -9,7 +9,9 @@ use tokio::sync::Notify;
 
 use crate::{
     server_request::scripted_handler::{ScriptedHandler, UserScript, answer, start},
-    setup::{ALL_TRANSPORTS, RecordedServer, Setup, TransportKind, eventually},
+    setup::{
+        ALL_TRANSPORTS, RecordedServer, Setup, TransportKind, eventually, over_every_transport,
+    },
 };
 
 fn in_conversation(name: &str) -> CallOptions {
@@ -130,7 +132,7 @@ async fn an_uninvited_question_is_declined_when_nobody_is_there() {
 
 #[tokio::test]
 async fn a_person_who_never_answers_has_cancelled_after_the_time_allowed() {
-    for (wire, era) in ALL_TRANSPORTS {
+    over_every_transport(async |wire, era| {
         let desk = Arc::new(ScriptedHandler::with_person(UserScript::NeverAnswers));
         let keys = json!({ "elicitation": { "timeout": 1 } });
         let (setup, _peer) = start(wire, Behaviour::new().era(era), &desk, keys).await;
@@ -142,26 +144,28 @@ async fn a_person_who_never_answers_has_cancelled_after_the_time_allowed() {
         );
         let counts = setup.status("s").elicitation;
         assert_eq!((counts.requests, counts.cancelled), (1, 1));
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn the_clock_of_the_call_stands_still_while_a_person_is_asked() {
-    for (wire, era) in ALL_TRANSPORTS {
+    over_every_transport(async |wire, era| {
         let sign = Arc::new(Notify::new());
         let script = UserScript::SignsWhenTold(Arc::clone(&sign));
         let desk = Arc::new(ScriptedHandler::with_person(script));
-        let keys = json!({ "timeout": 1 });
+        let keys = json!({ "timeout": 3 });
         let (setup, _peer) = start(wire, Behaviour::new().era(era), &desk, keys).await;
         let mut call = pin!(setup.call("mcp_s_elicit", json!({})));
-        let early = tokio::time::timeout(Duration::from_millis(1500), &mut call).await;
+        let early = tokio::time::timeout(Duration::from_millis(3500), &mut call).await;
         assert!(early.is_err(), "{wire:?}, {era:?}: {early:?}");
         sign.notify_one();
         assert_eq!(answer(&call.await)["action"], "accept", "{wire:?}, {era:?}");
         // It runs again afterwards.
         let error = setup.error("mcp_s_sleep", json!({ "ms": 60_000 })).await;
-        assert!(error.contains("allowed: 1 s"), "{error}");
-    }
+        assert!(error.contains("allowed: 3 s"), "{error}");
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -178,7 +178,16 @@ async fn a_lazy_server_that_has_changed_in_its_sleep_is_not_called_under_block()
     let entry = with(entry, json!({ "pin_tools": "block", "lazy": true }));
     let setup = Setup::in_home(home, json!({ "s": entry })).await;
     setup.call("mcp_s_add", json!({ "text": "x" })).await;
-    let cached = || std::fs::read_dir(setup.path("cache/mcp")).is_ok_and(|files| files.count() > 0);
+    // One that is being written has another ending.
+    let cached = || {
+        let files = std::fs::read_dir(setup.path("cache/mcp"));
+        let mut files = files.into_iter().flatten().flatten();
+        files.any(|file| {
+            file.path()
+                .extension()
+                .is_some_and(|ending| ending == "json")
+        })
+    };
     eventually("the lists are remembered", cached).await;
     setup.host.shutdown().await;
     let home = setup.home;

@@ -9,7 +9,8 @@ use hermes_testkit::{
 use serde_json::json;
 
 use crate::setup::{
-    ALL_TRANSPORTS, Growth, RecordedServer, Setup, TIMEOUT, http, stdio, with, with_neighbour,
+    ALL_TRANSPORTS, Growth, RecordedServer, Setup, TIMEOUT, http, over_every_transport, stdio,
+    with, with_neighbour,
 };
 
 /// For calls that are answered: they may take longer than the server's short time.
@@ -23,7 +24,7 @@ fn patient() -> CallOptions {
 #[tokio::test]
 async fn replies_under_wrong_ids_are_not_replies() {
     for wrong in [WrongId::Unknown, WrongId::Null] {
-        for (wire, era) in ALL_TRANSPORTS {
+        over_every_transport(async |wire, era| {
             let home = TemporaryHome::new();
             let behaviour = Behaviour::new()
                 .era(era)
@@ -45,7 +46,8 @@ async fn replies_under_wrong_ids_are_not_replies() {
                 "{context}"
             );
             setup.assert_neighbour_is_well().await;
-        }
+        })
+        .await;
     }
 }
 
@@ -223,7 +225,7 @@ async fn a_flood_on_stderr_stops_nobody_and_the_log_stays_small() {
 
 #[tokio::test]
 async fn a_call_that_is_never_answered_ends_with_its_timeout() {
-    for (wire, era) in ALL_TRANSPORTS {
+    over_every_transport(async |wire, era| {
         let home = TemporaryHome::new();
         let behaviour = Behaviour::new()
             .era(era)
@@ -241,7 +243,8 @@ async fn a_call_that_is_never_answered_ends_with_its_timeout() {
         assert_eq!(told, json!({ "result": "4" }), "{wire:?}, {era:?}");
         setup.assert_ready("s");
         setup.assert_neighbour_is_well().await;
-    }
+    })
+    .await;
 }
 
 #[tokio::test]

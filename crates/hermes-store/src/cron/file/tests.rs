@@ -281,6 +281,28 @@ fn a_single_run_is_counted_when_claimed_and_never_repeated() {
 }
 
 #[test]
+fn a_single_run_that_was_cut_off_can_be_given_back() {
+    let (mut file, id) = with_job("30m");
+    let due = now()
+        .checked_add(jiff::SignedDuration::from_mins(30))
+        .unwrap();
+    file.claim(&id, "one", LEASE, &due).unwrap();
+    file.release_claims(|owner| owner == "one");
+    file.return_lost_run(&id).unwrap();
+    let again = file.claim(&id, "two", LEASE, &due).unwrap();
+    assert!(matches!(again, Claim::Won(_)), "{again:?}");
+    file.finish(&id, &RunResult::default(), &due).unwrap();
+    assert_eq!(file.jobs, []);
+    assert!(file.return_lost_run(&id).is_err());
+    // A job with more runs has lost one of them.
+    let (mut file, id) = with_job("every 60m");
+    file.claim(&id, "one", LEASE, &due).unwrap();
+    let before = file.find(&id).unwrap().clone();
+    file.return_lost_run(&id).unwrap();
+    assert_eq!(*file.find(&id).unwrap(), before);
+}
+
+#[test]
 fn a_job_with_a_number_of_runs_goes_away_after_the_last() {
     let (mut file, id) = with_job("every 60m");
     let changes = JobChanges {

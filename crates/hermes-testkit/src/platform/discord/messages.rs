@@ -10,6 +10,8 @@ use crate::platform::{FormPart, PlatformRequest, server::PlatformState};
 
 const MAX_CONTENT: usize = 2000;
 const MAX_NONCE: usize = 25;
+/// The flag of something spoken.
+const VOICE_MESSAGE: u64 = 1 << 13;
 
 /// The message in a request: beside files it stands in a field of its own.
 pub(super) fn payload(request: &PlatformRequest) -> Value {
@@ -120,6 +122,7 @@ pub(super) fn build(
     } = *draft;
     check_content(body, !files.is_empty())?;
     check_components(&body["components"])?;
+    check_voice(data, channel, body, files)?;
     let mut message = new_message(data, &draft.id, channel, DISCORD_BOT, text_of(body));
     message["components"] = number_components(&body["components"]);
     message["flags"] = json!(body["flags"].as_u64().unwrap_or_default());
@@ -223,6 +226,34 @@ fn number_components(components: &Value) -> Value {
     numbered.into()
 }
 
+/// What a message that is something spoken may have.
+fn check_voice(
+    data: &DiscordData,
+    channel: &str,
+    body: &Value,
+    files: &[FormPart],
+) -> Result<(), DiscordRefusal> {
+    if body["flags"].as_u64().unwrap_or_default() & VOICE_MESSAGE == 0 {
+        return Ok(());
+    }
+    let refused = |code, reason| Err(DiscordRefusal::new(400, code, reason));
+    let record = data.channels.get(channel);
+    if record.is_some_and(|record| record.is_voice_forbidden) {
+        return refused(50173, "You cannot send voice messages in this channel");
+    }
+    if !text_of(body).is_empty() || !body["embeds"].is_null() || !body["components"].is_null() {
+        return refused(50159, "Voice messages do not support additional content");
+    }
+    if files.len() != 1 {
+        return refused(50160, "Voice messages must have a single audio attachment");
+    }
+    let described = &body["attachments"][0];
+    if !described["duration_secs"].is_number() || !described["waveform"].is_string() {
+        return refused(50161, "Voice messages must have supporting metadata");
+    }
+    Ok(())
+}
+
 fn store_files(
     server: &PlatformState,
     data: &mut DiscordData,
@@ -245,7 +276,13 @@ fn store_files(
         });
         let name = described.and_then(|entry| entry["filename"].as_str());
         let name = name.unwrap_or(&file.file_name).to_owned();
-        attachments.push(store_file(server, data, channel, &name, &file.content));
+        let mut stored = store_file(server, data, channel, &name, &file.content);
+        for member in ["duration_secs", "waveform"] {
+            if let Some(value) = described.and_then(|entry| entry.get(member)) {
+                stored[member] = value.clone();
+            }
+        }
+        attachments.push(stored);
     }
     Ok(attachments.into())
 }

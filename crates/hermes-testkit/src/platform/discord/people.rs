@@ -209,6 +209,13 @@ impl DiscordServer {
         }
     }
 
+    /// The bot may not send voice messages to a channel.
+    pub fn forbid_voice(&self, channel: &str) {
+        if let Some(record) = self.data().channels.get_mut(channel) {
+            record.is_voice_forbidden = true;
+        }
+    }
+
     /// What the bot is called in texts.
     pub fn mention_of_bot() -> String {
         format!("<@{DISCORD_BOT}>")

@@ -13,6 +13,8 @@ pub struct DiscordMessage {
     pub buttons: Vec<DiscordButton>,
     /// Names of its files.
     pub files: Vec<String>,
+    /// How long it takes, in milliseconds, if it is something spoken.
+    pub spoken_ms: Option<u64>,
     pub reply_to: Option<String>,
     pub reactions: Vec<String>,
     pub is_edited: bool,
@@ -62,6 +64,7 @@ impl DiscordMessage {
             files: list(&message["attachments"])
                 .map(|file| text(&file["filename"]))
                 .collect(),
+            spoken_ms: spoken_milliseconds(message),
             reply_to: message["message_reference"]["message_id"]
                 .as_str()
                 .map(str::to_owned),
@@ -75,6 +78,13 @@ impl DiscordMessage {
                 .collect(),
         }
     }
+}
+
+fn spoken_milliseconds(message: &Value) -> Option<u64> {
+    let is_voice = message["flags"].as_u64().unwrap_or_default() & (1 << 13) != 0;
+    let seconds = message["attachments"][0]["duration_secs"].as_f64()?;
+    let length = std::time::Duration::try_from_secs_f64(seconds).ok()?;
+    is_voice.then(|| u64::try_from(length.as_millis()).unwrap_or(u64::MAX))
 }
 
 impl DiscordServer {

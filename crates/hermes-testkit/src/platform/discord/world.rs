@@ -59,6 +59,8 @@ pub(super) struct ChannelRecord {
     pub(super) messages: Vec<Value>,
     /// The bot may not post here.
     pub(super) is_forbidden: bool,
+    /// Whether the bot may not send voice messages there.
+    pub(super) is_voice_forbidden: bool,
 }
 
 impl ChannelRecord {
@@ -67,6 +69,7 @@ impl ChannelRecord {
             value,
             messages: Vec::new(),
             is_forbidden: false,
+            is_voice_forbidden: false,
         }
     }
 

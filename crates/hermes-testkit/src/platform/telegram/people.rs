@@ -132,6 +132,11 @@ impl TelegramServer {
         query
     }
 
+    /// Telegram does not wait for an answer to a pressed button any more.
+    pub fn expire_press(&self, query: &str) {
+        self.world().lock().callbacks.remove(query);
+    }
+
     /// What the bot answered to a pressed button: empty without a notice; `None` if it has not answered.
     pub fn button_answer(&self, query: &str) -> Option<String> {
         self.world().lock().callbacks.get(query)?.answer.clone()

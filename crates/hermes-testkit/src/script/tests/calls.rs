@@ -28,12 +28,12 @@ fn a_cancelled_call_stops_without_an_answer() {
     let client = Client::legacy(Behaviour::new());
     let id = client.start(
         "tools/call",
-        &json!({ "name": "sleep", "arguments": { "ms": 100 } }),
+        &json!({ "name": "sleep", "arguments": { "ms": 1000 } }),
     );
     client.cancel(&id);
     // Long enough for an answer to a call that was not cancelled.
     let is_answered = || client.find(|message| message["id"] == id).is_some();
-    assert!(!wait_until(Duration::from_millis(500), is_answered));
+    assert!(!wait_until(Duration::from_millis(1500), is_answered));
 }
 
 #[test]

@@ -57,6 +57,30 @@ pub(crate) enum GroupCommand {
         #[command(subcommand)]
         command: MemberCommand,
     },
+    /// Skills of the library that the members of a group get.
+    Skill {
+        #[command(subcommand)]
+        command: GroupSkillCommand,
+    },
+}
+
+/// What can be done with the skills of a group.
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupSkillCommand {
+    /// List the skills.
+    List {
+        /// The group's id.
+        group: String,
+    },
+    /// Set the skills; those that are not named are taken from the members again.
+    Set {
+        /// The group's id.
+        group: String,
+        /// Names in the library; none for no skills.
+        skills: Vec<String>,
+        #[command(flatten)]
+        sure: ConfirmArgs,
+    },
 }
 
 /// What can be said of a group.

@@ -13,7 +13,9 @@ A share holds the files of a group. You have the access of the tenant given with
 Examples:
   hermes share list --tenant acme
   hermes share write division1 notes/today.md --tenant acme < today.md
-  hermes share grep division1 'invoice [0-9]+' --tenant acme")]
+  hermes share grep division1 'invoice [0-9]+' --tenant acme
+  hermes share upload division1 scan.pdf invoices/4711.pdf --tenant acme
+  hermes share restore division1 \"$ID\" --tenant acme")]
 pub(crate) struct ShareArgs {
     #[command(flatten)]
     pub(crate) hub: HubArgs,
@@ -67,8 +69,31 @@ pub(crate) enum ShareCommand {
         /// The new path.
         to: String,
     },
-    /// Remove a file or directory.
+    /// Remove a file or directory; it stays in the trash for some days.
     Rm(ShareRmArgs),
+    /// Save a file of any kind as it is.
+    Download {
+        /// The group whose share it is.
+        group: String,
+        /// The path in the share.
+        path: String,
+        /// The file to write here; `-` is stdout.
+        file: PathBuf,
+    },
+    /// Write a file of any kind.
+    Upload(ShareUploadArgs),
+    /// List what was removed and can be restored, newest first.
+    Trash {
+        /// The group whose share it is.
+        group: String,
+    },
+    /// Move something from the trash back to where it was, if nothing is there now.
+    Restore {
+        /// The group whose share it is.
+        group: String,
+        /// Its id, as `trash` lists it.
+        id: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -124,6 +149,21 @@ pub(crate) struct ShareWriteArgs {
     /// Take the text from this file instead of stdin.
     #[arg(long, value_name = "FILE")]
     pub(crate) from: Option<PathBuf>,
+    /// Add to what is there instead of replacing it.
+    #[arg(long)]
+    pub(crate) append: bool,
+    #[command(flatten)]
+    pub(crate) version: VersionArgs,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ShareUploadArgs {
+    /// The group whose share it is.
+    pub(crate) group: String,
+    /// The file to send; `-` is stdin.
+    pub(crate) file: PathBuf,
+    /// The path in the share; missing directories are created.
+    pub(crate) path: String,
     /// Add to what is there instead of replacing it.
     #[arg(long)]
     pub(crate) append: bool,

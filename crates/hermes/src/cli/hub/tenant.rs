@@ -5,8 +5,23 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 mod cron;
+mod home;
+mod mcp;
+mod messaging;
 
 pub(crate) use cron::{JobMembers, TenantCronCommand};
+pub(crate) use home::{
+    TenantApplyArgs, TenantFilesCommand, TenantMemoryArgs, TenantSessionsArgs,
+    TenantSessionsCommand, TenantSkillInstallArgs, TenantSoulArgs,
+};
+pub(crate) use mcp::{
+    TenantMcpAddArgs, TenantMcpArgs, TenantMcpCallArgs, TenantMcpCommand, TenantModelArgs,
+};
+
+pub(crate) use messaging::{
+    TenantLimitArgs, TenantPairingArgs, TenantPairingCommand, TenantPlatformArgs,
+    TenantPlatformCommand, TenantPlatformSetArgs,
+};
 
 use crate::cli::{ConfirmArgs, HubArgs, PageArgs, VersionArgs};
 
@@ -63,8 +78,28 @@ pub(crate) enum TenantCommand {
     RotateKey(RotateKeyArgs),
     /// Copy a tenant's context to a directory of the Hub's machine.
     Sync(TenantSyncArgs),
-    /// List, print or save the files of a tenant's workspace.
+    /// List, print, save or change the files of a tenant's workspace.
     Files(TenantFilesArgs),
+    /// Show or set who a tenant's agent is.
+    Soul(TenantSoulArgs),
+    /// Show or set what a tenant's agent knows.
+    Memory(TenantMemoryArgs),
+    /// Conversations of a tenant's agent.
+    Sessions(TenantSessionsArgs),
+    /// Make tenants what a file says.
+    Apply(TenantApplyArgs),
+    /// Print all that a tenant consists of, without secrets.
+    Manifest(TenantNameArgs),
+    /// Show, change or test the model of a tenant.
+    Model(TenantModelArgs),
+    /// MCP servers of a tenant.
+    Mcp(TenantMcpArgs),
+    /// Messaging platforms of a tenant: tokens, allow-lists, state.
+    Platform(TenantPlatformArgs),
+    /// Who may write to a tenant's bots, by a code.
+    Pairing(TenantPairingArgs),
+    /// Show what a tenant may use a day, and what it used today.
+    Limits(TenantNameArgs),
     /// Scheduled jobs of a tenant.
     Cron {
         #[command(subcommand)]
@@ -154,6 +189,8 @@ pub(crate) struct TenantUpdateArgs {
     pub(crate) tenant: String,
     #[command(flatten)]
     pub(crate) members: TenantMembers,
+    #[command(flatten)]
+    pub(crate) limits: TenantLimitArgs,
     #[command(flatten)]
     pub(crate) version: VersionArgs,
 }
@@ -263,6 +300,12 @@ pub(crate) struct TenantApproveArgs {
     /// The reason, which the agent sees.
     #[arg(long, value_name = "TEXT")]
     pub(crate) reason: Option<String>,
+    /// The answers of a form that an MCP server asks for: `{"name": "Ada"}`.
+    #[arg(long, value_name = "JSON", conflicts_with_all = ["choice", "deny", "all"])]
+    pub(crate) content: Option<String>,
+    /// Leave a form without a decision.
+    #[arg(long, conflicts_with_all = ["choice", "deny", "all", "content"])]
+    pub(crate) cancel: bool,
 }
 
 #[derive(Debug, Args)]
@@ -282,6 +325,12 @@ pub(crate) struct TenantSyncArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  hermes tenant files acme
+  hermes tenant files acme notes/today.md --cat
+  hermes tenant files acme put prices.csv data/prices.csv
+  hermes tenant files acme upload ./site public")]
 pub(crate) struct TenantFilesArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
@@ -296,6 +345,8 @@ pub(crate) struct TenantFilesArgs {
     /// Save a directory, or the whole workspace, as one `tar.zst`.
     #[arg(long, requires = "output")]
     pub(crate) archive: bool,
+    #[command(subcommand)]
+    pub(crate) command: Option<TenantFilesCommand>,
 }
 
 /// What can be done with a tenant's variables.
@@ -345,6 +396,17 @@ pub(crate) enum TenantSkillCommand {
         tenant: String,
         /// A path that `files` lists.
         path: String,
+    },
+    /// Install a skill from a directory or from the library.
+    Install(TenantSkillInstallArgs),
+    /// Remove a skill with its files, for good.
+    Remove {
+        /// The tenant's id.
+        tenant: String,
+        /// The skill's name.
+        skill: String,
+        #[command(flatten)]
+        sure: ConfirmArgs,
     },
     /// Offer a skill to the agent.
     Enable(TenantSkillStateArgs),

@@ -7,6 +7,7 @@ use hermes_agent::{
     mention::Mentions,
     message::{Content, Part},
 };
+use hermes_config::detect_image_type;
 use hermes_mcp::{CallOptions, server_request};
 use hermes_store::SessionId;
 use tokio_util::sync::CancellationToken;
@@ -54,32 +55,7 @@ pub(super) fn read_image(path: &Path) -> Result<Part, Failure> {
 
 /// An image, if these are the bytes of one.
 pub(super) fn image_from_bytes(bytes: &[u8]) -> Option<Part> {
-    image_media_type(bytes).map(|kind| Part::from_image_bytes(kind, bytes))
-}
-
-/// What an image is, by its first bytes.
-fn image_media_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
-    }
+    detect_image_type(bytes).map(|kind| Part::from_image_bytes(kind, bytes))
 }
 
 /// How servers are asked in the name of a conversation.
@@ -136,8 +112,11 @@ mod tests {
 
     #[test]
     fn images_are_told_by_their_first_bytes() {
-        assert_eq!(image_media_type(b"\x89PNG\r\n"), Some("image/png"));
-        assert_eq!(image_media_type(b"RIFF\0\0\0\0WEBPVP8"), Some("image/webp"));
-        assert_eq!(image_media_type(b"#!/bin/sh"), None);
+        assert_eq!(detect_image_type(b"\x89PNG\r\n"), Some("image/png"));
+        assert_eq!(
+            detect_image_type(b"RIFF\0\0\0\0WEBPVP8"),
+            Some("image/webp")
+        );
+        assert_eq!(detect_image_type(b"#!/bin/sh"), None);
     }
 }

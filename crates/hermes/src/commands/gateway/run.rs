@@ -29,10 +29,11 @@ use crate::{
     cli::GatewayRunArgs,
     commands::gateway::api_server::ApiServerPlan,
     context::{Context, RuntimeThreads, run_future},
-    embedded_hub::{bots::HubBots, runtime::handover::HubHandover, teams},
+    embedded_hub::{bots::HubBots, chat_runs::HubMeter, runtime::handover::HubHandover, teams},
     failure::{Failure, FailureKind},
     logging,
     server_requests::ServerRequests,
+    telemetry,
 };
 
 /// Messages that wait to be shown; they are few, and senders may wait.
@@ -43,6 +44,7 @@ const STATE_WRITE_INTERVAL: Duration = Duration::from_millis(200);
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failure> {
+    telemetry::start_for_home("hermes-agent").map_err(Failure::usage)?;
     match args.verbose {
         0 => logging::log_to_file(&context.home)?,
         1 => logging::log_to_stderr_with_default("info")?,
@@ -53,6 +55,7 @@ pub(super) fn run(context: &Context, args: &GatewayRunArgs) -> Result<(), Failur
         rustix::process::setsid().map_err(std::io::Error::from)?;
     }
     let inherited = HubHandover::read()?;
+    telemetry::connect_hub(inherited.key.as_ref());
     // It looks before the file is read, so that no edit is missed.
     let watch = ConfigWatch::new(&context.home);
     let settings = gateway_settings(context, &inherited).map_err(|failure| Failure {
@@ -105,6 +108,7 @@ async fn run_until_stopped(
     let directory = working_directory(context);
     let teams = teams::from_environment(inherited.key.as_ref(), &directory);
     let hub_bots = inherited.key.as_ref().and_then(HubBots::from_environment);
+    let meter = inherited.key.as_ref().and_then(HubMeter::from_environment);
     let plan = ApiServerPlan::new(
         &settings.gateway.api_server,
         inherited.key,
@@ -128,6 +132,7 @@ async fn run_until_stopped(
         directory,
         elicitation: answers.people(),
         on_settings: Some(answers.settings_callback()),
+        meter,
     })
     .await?;
 
@@ -152,12 +157,7 @@ async fn run_until_stopped(
     };
     log_state_error(instance.mark_started());
     notifier.ready();
-    let note = |text: &str| {
-        tracing::info!("{text}");
-        if !args.quiet {
-            context.output.note(text);
-        }
-    };
+    let note = |text: &str| note_event(context, args, text);
     note(&format!(
         "The gateway is running (process {}).",
         std::process::id()
@@ -203,6 +203,13 @@ async fn run_until_stopped(
     };
     instance.mark_stopped(GatewayState::Stopped, Some(reason.to_owned()));
     outcome
+}
+
+fn note_event(context: &Context, args: &GatewayRunArgs, text: &str) {
+    tracing::info!("{text}");
+    if !args.quiet {
+        context.output.note(text);
+    }
 }
 
 /// Says which bots are being connected. How that went is in the state, which changes later.
@@ -254,9 +261,9 @@ async fn start_agent(
     let parts = AgentParts {
         host,
         environment: std::env::vars_os().collect(),
+        messenger: Some(HomeMessenger::with_policy(&context.home, &policy)),
         policy,
         teams,
-        messenger: Some(HomeMessenger::new(&context.home)),
         bounds,
         ..AgentParts::new(context.home.clone(), store)
     };

@@ -3,10 +3,13 @@
 
 use std::{fs::File, io, path::Path};
 
-use hermes_hub::storage::{
-    backup,
-    backup::{KeyInBackup, RestoredCommand},
-    state::{SqliteState, State},
+use hermes_hub::{
+    settings::Settings,
+    storage::{
+        backup,
+        backup::{KeyInBackup, RestoredCommand},
+        state::{OpenedState, SqliteState, State},
+    },
 };
 use serde_json::json;
 
@@ -145,8 +148,25 @@ pub(super) fn restore(context: &Context, args: &RestoreArgs) -> Result<(), Failu
     Ok(())
 }
 
+fn migrate_postgres(context: &Context, settings: &Settings) -> Result<(), Failure> {
+    context.block_on(async {
+        let opened = OpenedState::open(&settings.database, "migrate").await;
+        let state = opened.map_err(|error| Failure::failed(error.to_string()))?;
+        state.shared().close().await;
+        Ok(())
+    })?;
+    context.output.json(json!({"database": "postgres"}));
+    context
+        .output
+        .note("The PostgreSQL database has the tables of this version.");
+    Ok(())
+}
+
 pub(super) fn run_migrate(context: &Context, args: &DataDirArgs) -> Result<(), Failure> {
     let settings = embedded_hub::load_settings(&local_sources(args))?;
+    if settings.database.is_postgres() {
+        return migrate_postgres(context, &settings);
+    }
     let path = database_path(&settings)?;
     if !path.exists() {
         return Err(Failure::usage(format!("`{}` is not there", path.display()))

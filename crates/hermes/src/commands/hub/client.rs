@@ -6,12 +6,15 @@
 pub(crate) mod call;
 mod connection;
 mod events;
+mod feed;
 mod show;
 mod token;
+pub(crate) mod upload;
 
 pub(crate) use self::{
     call::HubCall,
     events::RunWatcher,
+    feed::EventFeed,
     show::{Column, plain_text},
     token::environment_variables,
 };

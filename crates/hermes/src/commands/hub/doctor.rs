@@ -7,7 +7,7 @@ use hermes_hub::{
     storage::{
         data_dir::{DataDir, DataDirError},
         encryption::SecretKey,
-        state::{AuditStore as _, SqliteState, State},
+        state::{PostgresOptions, PostgresState, SqliteState, State, TablesFound},
     },
 };
 use hermes_store::db::copy_database;
@@ -20,7 +20,7 @@ use crate::{
     context::Context,
     embedded_hub,
     embedded_hub::{
-        database_path, describe_isolation,
+        describe_isolation,
         runtime::{
             AttemptOutcome, IsolationSupport, SelftestAttempt, directory_closed_to_users,
             run_selftest,
@@ -223,7 +223,7 @@ async fn copy_database_aside(settings: &Settings, path: &Path) -> Result<TempDir
         .map_err(|error| error.to_string())
 }
 
-async fn check_secret_key(settings: &Settings, state: &SqliteState) -> Result<String, String> {
+async fn check_secret_key(settings: &Settings, state: &dyn State) -> Result<String, String> {
     let has_secrets = state
         .has_encrypted()
         .await
@@ -238,15 +238,10 @@ async fn check_secret_key(settings: &Settings, state: &SqliteState) -> Result<St
 
 /// The database and the key of its secrets, if there are any yet.
 async fn check_data(settings: &Settings) -> Vec<Finding> {
-    let path = match database_path(settings) {
-        Ok(path) if path.exists() => path,
-        Ok(_) => return Vec::new(),
-        Err(failure) => {
-            return vec![Finding {
-                what: "database".into(),
-                result: Err(failure.message),
-            }];
-        }
+    let path = match settings.database.sqlite_path() {
+        Some(path) if path.exists() => path,
+        Some(_) => return Vec::new(),
+        None => return check_postgres(settings).await,
     };
     // A copy: looking must change nothing, and an old database would be brought to this version.
     let copy = match copy_database_aside(settings, &path).await {
@@ -267,10 +262,47 @@ async fn check_data(settings: &Settings) -> Vec<Finding> {
             }];
         }
     };
-    let works = state.ping().await;
-    let key = check_secret_key(settings, &state).await;
-    let audit = state.verify_audit().await;
+    let findings = check_state(settings, &state, &format!("`{}` answers", path.display())).await;
     State::close(&state).await;
+    findings
+}
+
+/// Looks at the tables; those of another version are left alone.
+async fn check_postgres(settings: &Settings) -> Vec<Finding> {
+    let finding = |result: Result<String, String>| {
+        vec![Finding {
+            what: "database".into(),
+            result,
+        }]
+    };
+    let options = PostgresOptions::from(&settings.database);
+    match PostgresState::look(&options).await {
+        Err(error) => return finding(Err(error.to_string())),
+        Ok(TablesFound::None) => {
+            return finding(Ok(
+                "PostgreSQL answers; the tables are made at the next start".into(),
+            ));
+        }
+        Ok(TablesFound::Older) => {
+            let waits = "PostgreSQL answers; the tables are migrated at the next start";
+            return finding(Ok(waits.into()));
+        }
+        Ok(TablesFound::Current) => {}
+    }
+    match PostgresState::open(&options, "doctor").await {
+        Err(error) => finding(Err(error.to_string())),
+        Ok(state) => {
+            let findings = check_state(settings, &state, "PostgreSQL answers").await;
+            State::close(&state).await;
+            findings
+        }
+    }
+}
+
+async fn check_state(settings: &Settings, state: &dyn State, answers: &str) -> Vec<Finding> {
+    let works = state.ping().await;
+    let key = check_secret_key(settings, state).await;
+    let audit = state.verify_audit().await;
     let audit = match audit {
         Err(error) => Err(error.to_string()),
         Ok(chains) => match chains.iter().find_map(|chain| chain.broken.as_ref()) {
@@ -282,7 +314,7 @@ async fn check_data(settings: &Settings) -> Vec<Finding> {
         Finding {
             what: "database".into(),
             result: works
-                .map(|()| format!("`{}` answers", path.display()))
+                .map(|()| answers.to_owned())
                 .map_err(|error| error.to_string()),
         },
         Finding {

@@ -1,10 +1,13 @@
 //! `hermes group …`: groups of tenants, which share files.
 
+use serde_json::Value;
+
 use crate::{
-    cli::{GroupArgs, GroupCommand, GroupMembers, MemberCommand},
+    cli::{GroupArgs, GroupCommand, GroupMembers, GroupSkillCommand, MemberCommand},
     commands::hub::client::{Column, HubCall, HubClient},
     context::Context,
     failure::Failure,
+    output::printable,
 };
 
 const GROUPS: &[Column] = &[
@@ -60,6 +63,7 @@ pub(crate) fn run(context: &Context, args: GroupArgs) -> Result<(), Failure> {
             output.note(format!("Deleted `{group}`."));
         }
         GroupCommand::Member { command } => run_member(hub, command)?,
+        GroupCommand::Skill { command } => run_skill(hub, command)?,
     }
     Ok(())
 }
@@ -68,6 +72,42 @@ fn with_members(call: HubCall, members: GroupMembers) -> HubCall {
     call.with_optional("displayName", members.name)
         .with_optional("kind", members.kind)
         .with_optional("quotaBytes", members.quota)
+}
+
+fn run_skill(hub: &HubClient<'_>, command: GroupSkillCommand) -> Result<(), Failure> {
+    let output = hub.output();
+    match command {
+        GroupSkillCommand::List { group } => {
+            let answer = hub.call(&HubCall::new("get_group_skills").with("group_id", group))?;
+            if output.is_json() {
+                return Ok(());
+            }
+            let skills = answer.value["skills"].as_array();
+            let skills: Vec<&str> = skills
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            if skills.is_empty() {
+                output.note("It has no skills. `hermes group skill set` gives it some.");
+            }
+            for skill in skills {
+                output.line(printable(skill));
+            }
+        }
+        GroupSkillCommand::Set {
+            group,
+            skills,
+            sure,
+        } => {
+            let question = format!("Set the skills of all members of `{group}`?");
+            hub.confirm(sure.yes, &question)?;
+            let call = HubCall::new("put_group_skills").with("group_id", group.as_str());
+            hub.call(&call.with("skills", skills))?;
+            output.note(format!("The members of `{group}` get these skills."));
+        }
+    }
+    Ok(())
 }
 
 fn run_member(hub: &HubClient<'_>, command: MemberCommand) -> Result<(), Failure> {

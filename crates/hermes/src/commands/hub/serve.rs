@@ -13,7 +13,7 @@ use crate::{
     embedded_hub,
     embedded_hub::{MetricsPort, PreparedHub, RunningHub},
     failure::{Failure, FailureKind},
-    logging,
+    logging, telemetry,
 };
 
 /// How long blocking work may take at shutdown.
@@ -22,6 +22,7 @@ const SHUTDOWN_GRACE: std::time::Duration = std::time::Duration::from_secs(1);
 pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure> {
     let sources = sources(args)?;
     let settings = embedded_hub::load_settings(&sources)?;
+    telemetry::start_with(&settings.telemetry, "hermes-hub").map_err(Failure::usage)?;
     match args.verbose {
         0 => logging::log_json_to_file(settings.data_dir.join("logs").join("hub.log"))?,
         1 => logging::log_to_terminal_or_json("info")?,
@@ -42,7 +43,10 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
             output.note(format!("Metrics: http://{address}/metrics"));
         }
         let made = if is_new { " (made just now)" } else { "" };
-        output.note(format!("Admin token: in `{}`{made}", token.display()));
+        // Of several nodes, one has made it.
+        if token.exists() {
+            output.note(format!("Admin token: in `{}`{made}", token.display()));
+        }
         output.note(format!("Isolation: {isolation}"));
         output.json(json!({
             "url": hosted.url(), "pid": std::process::id(), "admin_token_file": token, "isolation": isolation,

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::tenant::files::{COLUMNS, print_file};
+use super::tenant::files::{COLUMNS, print_file, save_file};
 use crate::{
-    cli::{ShareArgs, ShareCommand},
-    commands::hub::client::{Column, HubCall, HubClient, call, plain_text},
+    cli::{ShareArgs, ShareCommand, ShareGrepArgs, ShareRmArgs, ShareUploadArgs, ShareWriteArgs},
+    commands::hub::client::{Column, HubCall, HubClient, call, plain_text, upload::read_bytes},
     context::Context,
     failure::Failure,
     output::printable,
@@ -18,6 +18,14 @@ const SHARES: &[Column] = &[
     ("ACCESS", "/access"),
     ("USED", "/usedBytes"),
     ("QUOTA", "/quotaBytes"),
+];
+
+const TRASH: &[Column] = &[
+    ("ID", "/id"),
+    ("TYPE", "/type"),
+    ("SIZE", "/size"),
+    ("REMOVED", "/removedAt"),
+    ("PATH", "/path"),
 ];
 
 pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
@@ -62,14 +70,8 @@ pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
             hub.show_members(&answer.value);
         }
         ShareCommand::Grep(args) => {
-            let call = of("grep_share", &args.group)
-                .with("pattern", args.pattern)
-                .with_optional("path", args.path)
-                .with_optional("max", args.max)
-                .with_flag("ignore_case", args.ignore_case);
-            let answer = hub.call(&call)?;
-            show_matches(hub, &answer.value);
-            warn_truncated(hub, &answer.value);
+            let call = of("grep_share", &args.group);
+            search_text(hub, call, args)?;
         }
         ShareCommand::Find(args) => {
             let call = of("find_share_files", &args.group)
@@ -83,17 +85,8 @@ pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
             warn_truncated(hub, &answer.value);
         }
         ShareCommand::Write(args) => {
-            let text = match &args.from {
-                Some(file) => call::read_text(file)?,
-                None => call::read_stdin()?,
-            };
-            let call = of("write_share_file", &args.group)
-                .with("path", args.path.clone())
-                .with("content", text)
-                .with_optional("mode", args.append.then_some("append"));
-            let answer = hub.call(&call.if_match(args.version.if_match))?;
-            let bytes = plain_text(&answer.value["bytesWritten"]);
-            output.note(format!("Wrote {bytes} bytes to `{}`.", args.path));
+            let call = of("write_share_file", &args.group);
+            write_text(hub, call, args)?;
         }
         ShareCommand::Mkdir { group, path } => {
             hub.call(&of("make_share_dir", &group).with("path", path.clone()))?;
@@ -108,18 +101,85 @@ pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
             output.note(format!("Moved `{from}` to `{to}`."));
         }
         ShareCommand::Rm(args) => {
-            let path = &args.path;
-            let all = if args.recursive {
-                " with all that is in it"
-            } else {
-                ""
-            };
-            hub.confirm(args.sure.yes, &format!("Remove `{path}`{all}?"))?;
-            let call = of("remove_share_path", &args.group).with("path", path.clone());
-            hub.call(&call.with_flag("recursive", args.recursive))?;
-            output.note(format!("Removed `{path}`."));
+            let call = of("remove_share_path", &args.group);
+            remove_path(hub, call, &args)?;
+        }
+        ShareCommand::Download { group, path, file } => {
+            let call = of("download_share_file", &group).with("path", path);
+            save_file(hub, &call, &file)?;
+        }
+        ShareCommand::Upload(args) => {
+            let call = of("upload_share_file", &args.group);
+            upload_file(hub, call, args)?;
+        }
+        ShareCommand::Trash { group } => {
+            let answer = hub.call(&of("list_share_trash", &group))?;
+            hub.show_list(&answer, "entries", TRASH, "The trash is empty.");
+        }
+        ShareCommand::Restore { group, id } => {
+            let answer = hub.call(&of("restore_share_path", &group).with("id", id))?;
+            let path = plain_text(&answer.value["path"]);
+            output.note(format!("`{path}` is there again."));
         }
     }
+    Ok(())
+}
+
+fn remove_path(hub: &HubClient<'_>, call: HubCall, args: &ShareRmArgs) -> Result<(), Failure> {
+    let path = &args.path;
+    let all = if args.recursive {
+        " with all that is in it"
+    } else {
+        ""
+    };
+    hub.confirm(args.sure.yes, &format!("Remove `{path}`{all}?"))?;
+    let call = call.with("path", path.clone());
+    hub.call(&call.with_flag("recursive", args.recursive))?;
+    hub.output().note(format!("Removed `{path}`."));
+    Ok(())
+}
+
+fn write_text(hub: &HubClient<'_>, call: HubCall, args: ShareWriteArgs) -> Result<(), Failure> {
+    let text = match &args.from {
+        Some(file) => call::read_text(file)?,
+        None => call::read_stdin()?,
+    };
+    let call = call
+        .with("path", args.path)
+        .with("content", text)
+        .with_optional("mode", args.append.then_some("append"));
+    note_written(hub, &call.if_match(args.version.if_match))
+}
+
+fn upload_file(hub: &HubClient<'_>, call: HubCall, args: ShareUploadArgs) -> Result<(), Failure> {
+    let call = call
+        .with("path", args.path)
+        .with_optional("mode", args.append.then_some("append"))
+        .with_bytes("application/octet-stream", read_bytes(&args.file)?);
+    note_written(hub, &call.if_match(args.version.if_match))
+}
+
+/// Writes a file and says how much of it was written.
+fn note_written(hub: &HubClient<'_>, call: &HubCall) -> Result<(), Failure> {
+    let written = hub.call(call)?.value;
+    let (bytes, path) = (
+        plain_text(&written["bytesWritten"]),
+        plain_text(&written["path"]),
+    );
+    hub.output()
+        .note(format!("Wrote {bytes} bytes to `{path}`."));
+    Ok(())
+}
+
+fn search_text(hub: &HubClient<'_>, call: HubCall, args: ShareGrepArgs) -> Result<(), Failure> {
+    let call = call
+        .with("pattern", args.pattern)
+        .with_optional("path", args.path)
+        .with_optional("max", args.max)
+        .with_flag("ignore_case", args.ignore_case);
+    let answer = hub.call(&call)?;
+    show_matches(hub, &answer.value);
+    warn_truncated(hub, &answer.value);
     Ok(())
 }
 

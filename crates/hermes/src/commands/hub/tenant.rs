@@ -1,10 +1,17 @@
 //! `hermes tenant …`: tenants of a Hub, over its REST interface.
 
+mod apply;
+mod character;
 mod cron;
 mod describe;
-mod env;
+pub(super) mod env;
+mod file_changes;
 pub(crate) mod files;
+mod mcp;
+mod messaging;
+mod model;
 mod runs;
+mod sessions;
 mod skill;
 
 use serde_json::Value;
@@ -98,7 +105,20 @@ pub(crate) fn run(context: &Context, args: TenantArgs) -> Result<(), Failure> {
         TenantCommand::Approve(args) => runs::approve(hub, args),
         TenantCommand::RotateKey(args) => rotate_key(hub, &args),
         TenantCommand::Sync(args) => sync_context(hub, &args),
-        TenantCommand::Files(args) => files::run(hub, &args),
+        TenantCommand::Files(mut args) => match args.command.take() {
+            Some(command) => file_changes::run(hub, &args.tenant, command),
+            None => files::run(hub, &args),
+        },
+        TenantCommand::Soul(args) => character::run_soul(hub, args),
+        TenantCommand::Memory(args) => character::run_memory(hub, args),
+        TenantCommand::Sessions(args) => sessions::run(hub, args),
+        TenantCommand::Apply(args) => apply::run(hub, &args),
+        TenantCommand::Manifest(args) => apply::show_manifest(hub, &args.tenant),
+        TenantCommand::Model(args) => model::run(hub, args),
+        TenantCommand::Mcp(args) => mcp::run(hub, args),
+        TenantCommand::Platform(args) => messaging::run_platform(hub, args),
+        TenantCommand::Pairing(args) => messaging::run_pairing(hub, args),
+        TenantCommand::Limits(args) => messaging::show_limits(hub, &args.tenant),
         TenantCommand::Cron { command } => cron::run(hub, command),
         TenantCommand::Skill { command } => skill::run(hub, command),
         TenantCommand::Env { command } => env::run(hub, command),

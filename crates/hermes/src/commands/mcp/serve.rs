@@ -10,7 +10,7 @@ use hermes_serve::stdio;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::{cli::ServeArgs, context::Context, failure::Failure, logging};
+use crate::{cli::ServeArgs, context::Context, failure::Failure, logging, telemetry};
 
 mod client_file;
 mod http;
@@ -26,6 +26,7 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
         shown_platforms(args, &[])?;
         return install::run(context, args, client);
     }
+    telemetry::start_for_home("hermes-bridge").map_err(Failure::usage)?;
     logging::log_to_stderr_with_default(if args.verbose { "debug" } else { "warn" })?;
     let settings = context.written_settings()?;
     let platforms = shown_platforms(args, &settings.bridge.platforms)?;

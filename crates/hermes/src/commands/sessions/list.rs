@@ -23,7 +23,7 @@ pub(super) async fn run(context: &Context, args: &SessionsListArgs) -> Result<()
                 },
                 order: SessionOrder::Active,
                 limit: args.limit,
-                offset: 0,
+                ..SessionQuery::default()
             };
             store.list_sessions(&query).await?
         }

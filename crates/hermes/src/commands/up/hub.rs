@@ -11,7 +11,7 @@ use hermes_hub::{
     storage::{
         audit::NewAuditEntry,
         data_dir::DataDirError,
-        state::{NewRuntimeKey, NewTenant, State as _, TenantStore as _},
+        state::{NewRuntimeKey, NewTenant},
     },
 };
 
@@ -63,7 +63,10 @@ pub(super) async fn prepare_hub(
     if own.is_some_and(|own| holder.starts_with(&format!("process {},", own.pid))) {
         return Err(
             Failure::failed(format!("`hermes up` runs for this home already ({holder})"))
-                .hint("`hermes mcp status` asks it; stop it to start another one"),
+                .hint(
+                    "`hermes hub login-link` makes a link to its console, `hermes mcp status` asks it; stop it to start \
+                     another one",
+                ),
         );
     }
     Ok(HubPreparation::Without(format!(
@@ -79,7 +82,7 @@ fn with_hint(failure: Failure) -> Failure {
 /// A Hub whose tenant `main` is another home is that home's.
 async fn check_hub_owner(prepared: PreparedHub, home: &Path) -> Result<HubPreparation, Failure> {
     let main = main_tenant()?;
-    let known = prepared.state.tenant(&main).await;
+    let known = prepared.state.shared().tenant(&main).await;
     let known = known.map_err(|error| Failure::failed(error.to_string()))?;
     let home = home.canonicalize()?;
     let whose = match known.map(|tenant| tenant.linked_home) {
@@ -91,19 +94,24 @@ async fn check_hub_owner(prepared: PreparedHub, home: &Path) -> Result<HubPrepar
         Some(None) => "a tenant of its own".to_owned(),
     };
     let directory = prepared.settings.data_dir.display().to_string();
-    prepared.state.close().await;
+    prepared.state.shared().close().await;
     Ok(HubPreparation::Without(format!(
         "The tenant `{main}` of the Hub in `{directory}` is {whose}, so this home runs without a Hub. \
          HERMES_HUB_DATA_DIR and `--port` give it one of its own."
     )))
 }
 
-/// The settings, with what `up` is sure of: nobody off this machine is served.
-fn hub_settings(args: &UpArgs, drain: std::time::Duration) -> Result<Settings, Failure> {
-    let mut settings = embedded_hub::load_settings(&SettingsSources {
+/// The settings of the Hub of this machine.
+pub(super) fn load_hub_settings() -> Result<Settings, Failure> {
+    embedded_hub::load_settings(&SettingsSources {
         environment: environment_variables(),
         ..SettingsSources::default()
-    })?;
+    })
+}
+
+/// The settings, with what `up` is sure of: nobody off this machine is served.
+fn hub_settings(args: &UpArgs, drain: std::time::Duration) -> Result<Settings, Failure> {
+    let mut settings = load_hub_settings()?;
     let usual = format!("http://{}", settings.listen);
     let port = args.port.unwrap_or_else(|| settings.listen.port());
     settings.listen = (Ipv4Addr::LOCALHOST, port).into();
@@ -153,7 +161,7 @@ pub(super) async fn link_home(
     let failed = |error: &dyn std::fmt::Display| {
         Failure::failed(format!("cannot make the home the tenant `{main}`: {error}"))
     };
-    let state = &prepared.state;
+    let state = prepared.state.shared();
     let known = state.tenant(main).await.map_err(|error| failed(&error))?;
     let Some(known) = known else {
         let uid = new_uid().map_err(|error| failed(&error))?;

@@ -6,7 +6,7 @@ use hermes_agent::conversation::{Agent, AgentParts};
 use hermes_config::{Home, Settings};
 use hermes_gateway::{
     api::{self, AllowedHosts, ApiListener},
-    gateway::{ControlMode, Gateway, GatewayParts},
+    gateway::{ControlMode, Gateway, GatewayParts, HubHome},
     inbound::LiveGateway,
     instance::{self, GatewayState, Instance, InstanceError},
     messenger::HomeMessenger,
@@ -26,11 +26,12 @@ use crate::{
     context::Context,
     embedded_hub::{
         PreparedHub,
-        private_routes::RuntimeKey,
+        chat_runs::HubMeter,
         runtime::{ApplyVariables, LinkedAgent},
         teams,
     },
     failure::Failure,
+    private_routes::RuntimeKey,
 };
 
 /// Who is the gateway of the home.
@@ -93,19 +94,22 @@ impl OwnHome {
             environment: std::env::vars_os().collect(),
             policy: answers.policy().clone(),
             teams: socket.and_then(|socket| teams::connect(socket, key.clone(), &directory)),
-            messenger: Some(HomeMessenger::new(&context.home)),
+            messenger: Some(HomeMessenger::with_policy(&context.home, answers.policy())),
             ..AgentParts::new(context.home.clone(), store)
         };
+        let meter = socket.and_then(|socket| HubMeter::connect(socket, key.clone()));
         let gateway = Gateway::open(GatewayParts {
             agent: Agent::new(parts, settings.clone()),
             instance: Arc::new(instance),
             // The Hub keeps the clock.
             control_mode: ControlMode::Hub {
                 tenant: tenant.to_string(),
+                home: HubHome::Linked,
             },
             directory,
             elicitation: answers.people(),
             on_settings: Some(answers.settings_callback()),
+            meter,
         })
         .await?;
         let data_dir = &prepared.settings.data_dir;
@@ -162,7 +166,7 @@ impl OwnHome {
             host: (!context.is_safe_mode()).then(|| host.clone()),
             environment: std::env::vars_os().collect(),
             policy: answers.policy().clone(),
-            messenger: Some(HomeMessenger::new(&context.home)),
+            messenger: Some(HomeMessenger::with_policy(&context.home, answers.policy())),
             ..AgentParts::new(context.home.clone(), store)
         };
         let gateway = Gateway::open(GatewayParts {
@@ -172,6 +176,7 @@ impl OwnHome {
             directory: working_directory(context),
             elicitation: answers.people(),
             on_settings: Some(answers.settings_callback()),
+            meter: None,
         })
         .await?;
         let stop = CancellationToken::new();

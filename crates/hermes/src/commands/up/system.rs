@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use hermes_config::Settings;
+use hermes_config::{Secret, Settings};
 use hermes_gateway::gateway::Gateway;
 use hermes_mcp::Host;
 use tokio::sync::mpsc;
@@ -27,6 +27,10 @@ const NEXT_STEPS: &str = "Next, in another terminal: `hermes mcp add --help` add
 const FIRST: &str = "Next, in another terminal: `hermes mcp call demo.add a=1 b=2` calls a tool, `hermes mcp add --help` adds a server of \
                      your own, `hermes chat` talks to the agent.";
 
+/// Where nobody has to sign in, or the link would be kept.
+const LINK_HINT: &str =
+    "The web console is there; `hermes hub login-link` makes a link that signs in.";
+
 /// What the home works with besides its own.
 pub(super) struct UpContext {
     pub(super) configuration: Arc<UpConfiguration>,
@@ -38,6 +42,8 @@ pub(super) struct UpContext {
 pub(super) struct UpSystem {
     hosted: Option<RunningHub>,
     home: Option<OwnHome>,
+    /// Signs in to the console.
+    link: Option<Secret<String>>,
 }
 
 impl UpSystem {
@@ -99,10 +105,43 @@ impl UpSystem {
             view.print_message(&format!("Admin token: in `{}`", path.display()));
         }
         view.print_message(&format!("Hub: {}", hosted.url()));
+        let link = Self::make_sign_in_link(context, &hosted, view).await;
         Ok(Self {
             hosted: Some(hosted),
             home,
+            link,
         })
+    }
+
+    /// On a terminal, whoever has not signed in to the console gets a link that does. What is printed elsewhere is
+    /// kept in logs, where a link does not belong.
+    async fn make_sign_in_link(
+        context: &Context,
+        hosted: &RunningHub,
+        view: &mut UpView,
+    ) -> Option<Secret<String>> {
+        if !context.output.is_interactive() {
+            view.print_message(LINK_HINT);
+            return None;
+        }
+        match hosted.hub.first_sign_in_link().await {
+            Ok(Some(link)) => {
+                let link_text = link.expose();
+                view.print_message(&format!(
+                    "Sign in, once and within ten minutes: {link_text}"
+                ));
+                Some(link)
+            }
+            Ok(None) => {
+                view.print_message(LINK_HINT);
+                None
+            }
+            Err(problem) => {
+                tracing::warn!(error = %problem.message, "failed to make a sign-in link");
+                view.print_message(LINK_HINT);
+                None
+            }
+        }
     }
 
     async fn without_hub(
@@ -122,7 +161,11 @@ impl UpSystem {
                 None
             }
         };
-        Ok(Self { hosted: None, home })
+        Ok(Self {
+            hosted: None,
+            home,
+            link: None,
+        })
     }
 
     /// The gateway of the home, if it is in this process.
@@ -130,9 +173,10 @@ impl UpSystem {
         self.home.as_ref().map(OwnHome::gateway)
     }
 
-    /// Where the Hub is, if there is one.
-    pub(super) fn url(&self) -> Option<String> {
-        self.hosted.as_ref().map(RunningHub::url)
+    /// What a browser opens, if there is a Hub: the link that signs in, or the console.
+    pub(super) fn console_address(&self) -> Option<Secret<String>> {
+        let link = self.link.clone();
+        link.or_else(|| self.hosted.as_ref().map(|hosted| hosted.url().into()))
     }
 
     /// Lets requests and runs end.

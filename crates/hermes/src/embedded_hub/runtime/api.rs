@@ -3,13 +3,16 @@
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
-use hermes_config::Secret;
+use hermes_config::{
+    Secret,
+    trace_context::{TRACEPARENT, TRACESTATE, TraceContext},
+};
 use hermes_hub::{
     RunId,
     api_types::ids::AgentRunId,
     tenants::runtime::{AgentEvent, BotHealth, RunInput, RuntimeError},
 };
-use hermes_protocol::{ApprovalDecision, Directives};
+use hermes_protocol::{AgentReply, AgentRequest, ApprovalDecision, Directives};
 use reqwest::{Client, ClientBuilder, Method, RequestBuilder, Response, StatusCode};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::json;
@@ -28,10 +31,15 @@ const EVENT_TIMEOUT: Duration = Duration::from_mins(1);
 /// Maximum size of a reply; the largest sensible one is a job.
 const MAX_REPLY_BYTES: usize = 1024 * 1024;
 
+/// Maximum size of a reply about MCP servers; the largest sensible one is a list of tools with their schemas.
+const MAX_DOCUMENT_BYTES: usize = 8 * 1024 * 1024;
+
 /// One agent, as its local API shows it.
 #[derive(Debug, Clone)]
 pub(super) struct AgentApi {
     client: Client,
+    /// For requests that may take longer than the time between events.
+    patient_client: Client,
     /// Without a slash at the end.
     base: String,
     key: Secret<String>,
@@ -41,28 +49,30 @@ impl AgentApi {
     /// The agent that listens there and takes this key.
     pub(super) fn new(socket: &Path, key: Secret<String>) -> Result<Self, RuntimeError> {
         // The host is not looked up; HTTP wants one.
-        Self::build(Client::builder().unix_socket(socket), "http://agent", key)
+        let builder = || Client::builder().unix_socket(socket);
+        Self::build(builder, "http://agent", key)
     }
 
     /// The agent that listens on a port of this machine and takes this key.
     pub(super) fn with_base_url(base: &str, key: Secret<String>) -> Result<Self, RuntimeError> {
-        Self::build(Client::builder(), base, key)
+        Self::build(Client::builder, base, key)
     }
 
     fn build(
-        builder: ClientBuilder,
+        builder: impl Fn() -> ClientBuilder,
         base: &str,
         key: Secret<String>,
     ) -> Result<Self, RuntimeError> {
-        let client = builder
-            .no_proxy()
-            // There is no TLS on a socket, and roots take milliseconds to read.
-            .tls_certs_only([])
+        // There is no TLS on a socket, and roots take milliseconds to read.
+        let plain = || builder().no_proxy().tls_certs_only([]);
+        let failed = |error: reqwest::Error| RuntimeError::StartFailed(error.to_string());
+        let client = plain()
             .read_timeout(EVENT_TIMEOUT)
             .build()
-            .map_err(|error| RuntimeError::StartFailed(error.to_string()))?;
+            .map_err(failed)?;
         Ok(Self {
             client,
+            patient_client: plain().build().map_err(failed)?,
             base: base.to_owned(),
             key,
         })
@@ -117,13 +127,22 @@ impl AgentApi {
         };
         let request = match run_input {
             RunInput::Prompt(prompt) => self.request(Method::POST, "/v1/runs").json(prompt),
-            RunInput::Job(job) => self
-                .request(Method::POST, &format!("/api/jobs/{job}/run"))
-                .json(&json!({})),
+            RunInput::Job(job) => {
+                // The attempt that was cut off may have used up the only run of the job.
+                let again = if attempt > 1 { "?again=true" } else { "" };
+                self.request(Method::POST, &format!("/api/jobs/{job}/run{again}"))
+                    .json(&json!({}))
+            }
         };
-        let request = request
+        let mut request = request
             .header("Idempotency-Key", key)
             .timeout(REQUEST_TIMEOUT);
+        if let Some(trace) = TraceContext::current() {
+            request = request.header(TRACEPARENT, trace.traceparent());
+            if let Some(state) = trace.tracestate() {
+                request = request.header(TRACESTATE, state);
+            }
+        }
         let started: StartedRun = read_reply(send(request).await?).await?;
         if is_run_id(&started.run_id) {
             Ok(AgentRunId(started.run_id))
@@ -154,6 +173,18 @@ impl AgentApi {
         send(request.json(decision).timeout(REQUEST_TIMEOUT))
             .await
             .map(drop)
+    }
+
+    /// Asks about its model or its MCP servers.
+    pub(super) async fn send_request(
+        &self,
+        request: &AgentRequest,
+        timeout: Duration,
+    ) -> Result<AgentReply, RuntimeError> {
+        let url = format!("{}/internal/requests", self.base);
+        let asked = self.patient_client.post(url).bearer_auth(self.key.expose());
+        let reply = send(asked.json(request).timeout(timeout)).await?;
+        read_reply_within(reply, MAX_DOCUMENT_BYTES).await
     }
 
     pub(super) async fn stop_run(&self, run: &AgentRunId) -> Result<(), RuntimeError> {
@@ -234,7 +265,14 @@ async fn send(request: RequestBuilder) -> Result<Response, RuntimeError> {
     })
 }
 
-async fn read_reply<T: DeserializeOwned>(mut response: Response) -> Result<T, RuntimeError> {
+async fn read_reply<T: DeserializeOwned>(response: Response) -> Result<T, RuntimeError> {
+    read_reply_within(response, MAX_REPLY_BYTES).await
+}
+
+async fn read_reply_within<T: DeserializeOwned>(
+    mut response: Response,
+    most: usize,
+) -> Result<T, RuntimeError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = response
         .chunk()
@@ -242,7 +280,7 @@ async fn read_reply<T: DeserializeOwned>(mut response: Response) -> Result<T, Ru
         .map_err(|error| unreachable_error(&error))?
     {
         bytes.extend_from_slice(&chunk);
-        if bytes.len() > MAX_REPLY_BYTES {
+        if bytes.len() > most {
             return Err(RuntimeError::Unsupported("its answer is too long".into()));
         }
     }

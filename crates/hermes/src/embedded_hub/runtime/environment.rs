@@ -44,6 +44,8 @@ pub(super) struct LaunchEnv {
     pub(super) language: Option<OsString>,
     /// Where the Hub's private routes are.
     pub(super) hub_socket: Option<PathBuf>,
+    /// How they export traces.
+    pub(super) traces: Vec<(&'static str, String)>,
 }
 
 impl LaunchEnv {
@@ -74,6 +76,9 @@ impl LaunchEnv {
         }
         if let Some(socket) = &self.hub_socket {
             variables.insert("HERMES_HUB_SOCKET".into(), socket.into());
+        }
+        for (name, value) in &self.traces {
+            variables.insert(name.into(), value.into());
         }
         variables.into_iter().collect()
     }

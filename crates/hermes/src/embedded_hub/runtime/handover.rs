@@ -25,7 +25,7 @@ use hermes_agent::{
     tools::terminal::{CommandBounds, CommandSandbox},
 };
 use hermes_config::{Secret, Variables};
-use hermes_gateway::gateway::ControlMode;
+use hermes_gateway::gateway::{ControlMode, HubHome};
 use hermes_protocol::Directives;
 use rustix::{
     io::{FdFlags, fcntl_setfd},
@@ -175,7 +175,10 @@ impl HubHandover {
             .hint("a Hub sets all three; without one, unset it"));
         };
         Ok(Self {
-            direction: ControlMode::Hub { tenant },
+            direction: ControlMode::Hub {
+                tenant,
+                home: HubHome::Hosted,
+            },
             policy: read_policy()?,
             key: Some(Secret::new(keys.runtime_key)),
             variables: Variables::from_pairs(keys.env),

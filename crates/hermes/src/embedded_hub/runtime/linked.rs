@@ -1,6 +1,12 @@
 //! The runtime of one tenant whose agent is there already: the user's own home. All others are left to another runtime.
 
-use std::{io, os::unix::net::UnixListener, path::Path, sync::Arc, time::Duration};
+use std::{
+    io,
+    os::unix::net::UnixListener,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use futures::{future::BoxFuture, stream::BoxStream};
@@ -13,10 +19,10 @@ use hermes_hub::{
         RunInput, Runtime, RuntimeError,
     },
 };
-use hermes_protocol::{ApprovalDecision, Directives};
+use hermes_protocol::{AgentReply, AgentRequest, ApprovalDecision, Directives};
 
 use super::{api::AgentApi, socket::AgentSockets};
-use crate::embedded_hub::private_routes::RuntimeKey;
+use crate::private_routes::RuntimeKey;
 
 /// Timeout of its first reply.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -128,6 +134,21 @@ impl LinkedAgent {
         }
     }
 
+    async fn send_request(
+        &self,
+        request: &AgentRequest,
+        timeout: Duration,
+    ) -> Result<AgentReply, RuntimeError> {
+        match &self.0 {
+            AgentLocation::InProcess { api, .. } => api.send_request(request, timeout).await,
+            // Its owner directs it.
+            AgentLocation::OtherProcess(_) => Err(RuntimeError::Unsupported(
+                "its gateway was started by its owner; ask there with `hermes mcp` and `hermes model`".into(),
+            )),
+            AgentLocation::Unreachable(reason) => Err(RuntimeError::Unreachable(reason.clone())),
+        }
+    }
+
     async fn life(&self) -> ProcessStatus {
         match &self.0 {
             AgentLocation::InProcess { .. } => ProcessStatus::Running { pid: None },
@@ -178,6 +199,12 @@ impl Runtime for LinkedRuntime {
     async fn stop(&self, tenant: &TenantId, timeout: Duration) {
         if !self.is_linked(tenant) {
             self.others.stop(tenant, timeout).await;
+        }
+    }
+
+    fn set_deadline(&self, tenant: &TenantId, deadline: Instant) {
+        if !self.is_linked(tenant) {
+            self.others.set_deadline(tenant, deadline);
         }
     }
 
@@ -237,6 +264,18 @@ impl Runtime for LinkedRuntime {
             return self.agent.api()?.stop_run(run).await;
         }
         self.others.stop_run(tenant, run).await
+    }
+
+    async fn send_request(
+        &self,
+        tenant: &TenantId,
+        request: &AgentRequest,
+        timeout: Duration,
+    ) -> Result<AgentReply, RuntimeError> {
+        if self.is_linked(tenant) {
+            return self.agent.send_request(request, timeout).await;
+        }
+        self.others.send_request(tenant, request, timeout).await
     }
 
     async fn bots(&self, tenant: &TenantId) -> Result<Vec<BotHealth>, RuntimeError> {

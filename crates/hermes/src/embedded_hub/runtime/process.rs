@@ -1,6 +1,12 @@
 //! One tenant's process, from its start to the end of its last descendant. A task owns it; others hold [`RunningAgent`].
 
-use std::{fmt, fs::File, os::fd::AsFd, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    fs::File,
+    os::fd::AsFd,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use hermes_config::{Redactor, ServerName};
 use hermes_hub::tenants::runtime::{AgentExit, AgentLaunch, ExitCause, RuntimeError};
@@ -25,7 +31,7 @@ const COMMAND_QUEUE: usize = 4;
 enum ProcessCommand {
     /// It may finish what it does within this time. The answer comes when nothing of it is left.
     Stop {
-        patience: Duration,
+        timeout: Duration,
         done: oneshot::Sender<()>,
     },
     /// At once, for this reason.
@@ -84,6 +90,8 @@ pub(super) struct ProcessStart<'a> {
     /// Stays locked as long as something of the tree is left.
     pub(super) lock: File,
     pub(super) log: &'a StderrLog,
+    /// When it is killed, if that is decided.
+    pub(super) deadline: watch::Receiver<Option<Instant>>,
 }
 
 /// The parts that the owning task needs.
@@ -94,6 +102,7 @@ pub(super) struct ProcessOwner {
     output: [ServerStderr; 2],
     redactor: Arc<Redactor>,
     commands: mpsc::Receiver<ProcessCommand>,
+    deadline: watch::Receiver<Option<Instant>>,
     ended: watch::Sender<Option<ProcessEnd>>,
 }
 
@@ -132,6 +141,8 @@ pub(super) async fn start_process(
         process,
         ..
     } = child;
+    let mut deadline = start.deadline;
+    pass_on_deadline(&process, &mut deadline);
     let pid = process.pid();
     let secrets = start.launch.env.values().cloned();
     let redactor = Arc::new(Redactor::new(
@@ -161,9 +172,32 @@ pub(super) async fn start_process(
         output,
         redactor,
         commands: orders,
+        deadline,
         ended: end,
     };
     Ok((running, owned))
+}
+
+/// Has the guard kill the process when the Hub cannot.
+fn pass_on_deadline(process: &ServerProcess, deadline: &mut watch::Receiver<Option<Instant>>) {
+    if let Some(deadline) = *deadline.borrow_and_update() {
+        process.set_deadline(deadline);
+    }
+}
+
+/// Waits for the end of a process, and passes on its deadline whenever that changes.
+async fn wait_for_exit(
+    process: &mut ServerProcess,
+    deadline: &mut watch::Receiver<Option<Instant>>,
+) -> ServerExit {
+    loop {
+        tokio::select! {
+            biased;
+            exit = process.exited() => return exit,
+            Ok(()) = deadline.changed() => {}
+        }
+        pass_on_deadline(process, deadline);
+    }
 }
 
 impl RunningAgent {
@@ -190,10 +224,7 @@ impl RunningAgent {
     /// Stops it and waits until nothing of it is left.
     pub(super) async fn stop(&self, timeout: Duration) {
         let (done, stopped) = oneshot::channel();
-        let order = ProcessCommand::Stop {
-            patience: timeout,
-            done,
-        };
+        let order = ProcessCommand::Stop { timeout, done };
         if self.commands.send(order).await.is_ok() {
             let _ = stopped.await;
         }
@@ -215,17 +246,18 @@ impl ProcessOwner {
         hit_memory_limit: impl Fn() -> bool,
         clean_up: impl FnOnce(),
     ) {
+        let mut has_left = true;
         let (end, done) = tokio::select! {
             // An order that comes after the end changes nothing about its cause.
             biased;
-            exit = self.process.exited() => {
+            exit = wait_for_exit(&mut self.process, &mut self.deadline) => {
                 let cause = cause(exit, &hit_memory_limit);
                 let details = self.last_stderr_lines().await;
                 (ProcessEnd::Died(AgentExit { cause, details }), None)
             }
             order = self.commands.recv() => match order {
-                Some(ProcessCommand::Stop { patience, done }) => {
-                    self.request_exit(patience).await;
+                Some(ProcessCommand::Stop { timeout, done }) => {
+                    has_left = self.request_exit(timeout).await;
                     (ProcessEnd::Stopped, Some(done))
                 }
                 Some(ProcessCommand::Kill(death)) => {
@@ -236,7 +268,13 @@ impl ProcessOwner {
                 None => (ProcessEnd::Stopped, None),
             },
         };
-        if let Err(error) = self.process.stop().await {
+        // One that has had its time gets no more: another node may have its home soon.
+        let stopped = if has_left {
+            self.process.stop()
+        } else {
+            self.process.kill()
+        };
+        if let Err(error) = stopped.await {
             tracing::warn!(%error, "stopping the agent's process failed");
         }
         drop(self.guard);
@@ -247,9 +285,11 @@ impl ProcessOwner {
         }
     }
 
-    async fn request_exit(&mut self, limit: Duration) {
+    /// Returns whether it has left in time.
+    async fn request_exit(&mut self, limit: Duration) -> bool {
         self.send_signal(rustix::process::Signal::TERM);
-        let _ = timeout(limit, self.process.exited()).await;
+        let left = wait_for_exit(&mut self.process, &mut self.deadline);
+        timeout(limit, left).await.is_ok()
     }
 
     fn send_signal(&self, signal: rustix::process::Signal) {

@@ -21,8 +21,8 @@ use hermes_hub::{
     },
 };
 use hermes_mcp::process::{GuardProgram, StderrLog};
-use hermes_protocol::{ApprovalDecision, Directives};
-use tokio::sync::Semaphore;
+use hermes_protocol::{AgentReply, AgentRequest, ApprovalDecision, Directives};
+use tokio::sync::{Semaphore, watch};
 use tokio_util::task::TaskTracker;
 
 use super::{
@@ -35,9 +35,9 @@ use super::{
     socket::{AgentSockets, SocketCallers},
     users,
     users::TenantUsers,
-    watch,
+    watch::watch_tenants,
 };
-use crate::embedded_hub::runtime::launcher::ProcessRights;
+use crate::{embedded_hub::runtime::launcher::ProcessRights, telemetry};
 
 /// Timeout of an agent's first reply.
 const START_TIMEOUT: Duration = Duration::from_mins(1);
@@ -117,6 +117,8 @@ struct TenantAgent {
     /// Serialises starts and stops of a tenant.
     start_stop_permit: Arc<Semaphore>,
     running: Option<RunningAgent>,
+    /// When all processes are killed, those of later starts too.
+    deadline: watch::Sender<Option<Instant>>,
     /// Whether its unexpected end was reported.
     is_end_reported: bool,
     confinement: Vec<Confinement>,
@@ -135,6 +137,7 @@ impl AgentTable {
         act(agents.entry(tenant.clone()).or_insert_with(|| TenantAgent {
             start_stop_permit: Arc::new(Semaphore::new(1)),
             running: None,
+            deadline: watch::Sender::default(),
             is_end_reported: false,
             confinement: Vec::new(),
         }))
@@ -152,7 +155,7 @@ impl ProcessRuntime {
         let sockets = AgentSockets::in_directory(setup.data_dir.join("run"))?;
         let tasks = TaskTracker::new();
         let agents = Arc::new(AgentTable::default());
-        tasks.spawn(watch::watch_tenants(Arc::downgrade(&agents)));
+        tasks.spawn(watch_tenants(Arc::downgrade(&agents)));
         Ok(Self {
             launcher: GuardProgram {
                 path: setup.program.clone(),
@@ -162,6 +165,7 @@ impl ProcessRuntime {
                 path: std::env::var_os("PATH"),
                 language: std::env::var_os("LANG"),
                 hub_socket: setup.hub_socket.clone(),
+                traces: telemetry::tenant_variables(),
             },
             agents,
             users: TenantUsers::new(
@@ -236,6 +240,9 @@ impl ProcessRuntime {
             listener,
             lock,
             log: &self.log,
+            deadline: self
+                .agents
+                .with(&launch.tenant, |agent| agent.deadline.subscribe()),
         };
         let (running, owned) = process::start_process(start, api).await?;
         let (tenant, sockets) = (launch.tenant.clone(), Arc::clone(&self.sockets));
@@ -367,6 +374,14 @@ impl Runtime for ProcessRuntime {
         self.agents.with(tenant, |agent| agent.running = None);
     }
 
+    fn set_deadline(&self, tenant: &TenantId, deadline: Instant) {
+        self.agents.with(tenant, |agent| {
+            agent
+                .deadline
+                .send_if_modified(|known| known.replace(deadline) != Some(deadline))
+        });
+    }
+
     async fn status(&self, tenant: &TenantId) -> ProcessStatus {
         let running = self.agents.get(tenant).and_then(|agent| agent.running);
         match running {
@@ -419,6 +434,15 @@ impl Runtime for ProcessRuntime {
 
     async fn stop_run(&self, tenant: &TenantId, run: &AgentRunId) -> Result<(), RuntimeError> {
         self.api(tenant)?.stop_run(run).await
+    }
+
+    async fn send_request(
+        &self,
+        tenant: &TenantId,
+        request: &AgentRequest,
+        timeout: Duration,
+    ) -> Result<AgentReply, RuntimeError> {
+        self.api(tenant)?.send_request(request, timeout).await
     }
 
     async fn bots(&self, tenant: &TenantId) -> Result<Vec<BotHealth>, RuntimeError> {

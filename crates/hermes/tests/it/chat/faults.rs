@@ -13,7 +13,7 @@ use serde_json::json;
 use super::{Chat, assert_messages, finish};
 use crate::harness::{
     program::run,
-    test_home::{assert_gone, read_pids, signal_process, wait_until},
+    test_home::{TIMEOUT, assert_gone, read_pids, signal_process, wait_until},
 };
 
 #[test]
@@ -168,7 +168,7 @@ fn commands_end_with_a_process_that_is_killed() {
     let pids = read_pids(&pids);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_gone(&pids, Duration::from_secs(5));
+    assert_gone(&pids, TIMEOUT);
 }
 
 #[test]

@@ -63,6 +63,7 @@ fn a_tool_call_is_one_line_and_its_result_reaches_the_model() {
     ]);
     let place = ChatHome::with_model(script, &[("kit", &Behaviour::new())]);
     let talk = place.start_chat(&[]);
+    talk.wait_until_ready("kit");
     talk.line("add");
     let screen = talk.wait_for("It is five.");
     let line = screen.lines().find(|line| line.starts_with('✓')).unwrap();
@@ -82,6 +83,7 @@ fn progress_and_time_are_shown_while_a_tool_runs() {
     ]);
     let place = ChatHome::with_model(script, &[("kit", &Behaviour::new())]);
     let talk = place.start_chat(&[]);
+    talk.wait_until_ready("kit");
     talk.line("go");
     talk.wait_until("time", |screen| {
         let mut lines = screen.lines();
@@ -101,6 +103,7 @@ fn ctrl_c_stops_a_hanging_tool_and_the_prompt_returns() {
     ]);
     let place = ChatHome::with_model(script, &[("kit", &behaviour)]);
     let talk = place.start_chat(&[]);
+    talk.wait_until_ready("kit");
     talk.line("hang");
     talk.wait_for("mcp_kit_echo");
     talk.keys(CTRL_C);
@@ -124,6 +127,7 @@ fn stop_is_heard_during_a_turn_and_other_lines_wait_for_theirs() {
     ]);
     let place = ChatHome::with_model(script, &[("kit", &behaviour)]);
     let talk = place.start_chat(&[]);
+    talk.wait_until_ready("kit");
     talk.line("hang");
     talk.wait_for("mcp_kit_echo");
     talk.keys("are you there?\r/stop\rand no");
@@ -183,7 +187,12 @@ fn a_server_that_comes_and_goes_is_news() {
     let talk = place.start_chat(&[]);
     talk.wait_until_ready("kit");
     talk.line("/call kit.crash");
-    talk.wait_for("kit disconnected");
+    // A chat that looks only after the first new attempt has begun tells that.
+    let news = ["kit disconnected, reconnecting", "kit failed, retrying"];
+    talk.wait_until("news of kit", |screen| {
+        news.iter().any(|line| screen.contains(line))
+    });
+    talk.wait_for("ready: kit");
 }
 
 #[test]

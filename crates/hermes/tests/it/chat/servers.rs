@@ -3,12 +3,14 @@
 use hermes_testkit::{
     Behaviour, ExitAtStart, Grandchild, binary,
     model::{ModelScript, ScriptedAnswer},
-    process_exists,
 };
 use serde_json::{Value, json};
 
 use super::Chat;
-use crate::harness::program::entry;
+use crate::harness::{
+    program::entry,
+    test_home::{TIMEOUT, assert_gone, read_pids},
+};
 
 fn parallel() -> Value {
     let mut entry = entry(&Behaviour::new());
@@ -39,7 +41,7 @@ fn a_model_uses_the_tools_of_a_server() {
 fn ten_calls_at_once_return_in_their_order() {
     let calls: Vec<(&str, Value)> = (0..10)
         .map(|number| {
-            let ms = 400 - number * 30;
+            let ms = 1200 - number * 100;
             ("mcp_kit_sleep", json!({ "ms": ms }))
         })
         .collect();
@@ -54,7 +56,7 @@ fn ten_calls_at_once_return_in_their_order() {
         .iter()
         .map(|call| call["seconds"].as_f64().unwrap())
         .sum();
-    assert!(slept > 2.6, "{object}");
+    assert!(slept > 7.4, "{object}");
     let results = chat.request_messages(1);
     for (number, result) in results[2..].iter().enumerate() {
         assert_eq!(result["tool_call_id"], format!("call_{number}"));
@@ -114,7 +116,8 @@ fn a_question_waits_no_longer_than_the_discovery_timeout_or_a_servers_own() {
 
     let mut slow = entry(&never);
     slow["connect_timeout"] = json!(1);
-    let chat = Chat::with_servers(ModelScript::echo(), &[("slow", slow)]);
+    let slow = json!({"mcp_servers": {"slow": slow}, "mcp_discovery_timeout": 30});
+    let chat = Chat::with_config(ModelScript::echo(), slow);
     chat.run(&["-z", "hi"]).ok();
     let prompt = chat.prompt(0);
     assert!(prompt.contains("- slow: no answer within 1 s"), "{prompt}");
@@ -169,15 +172,14 @@ fn a_server_that_is_still_starting_does_not_outlive_the_question() {
     });
     let config = json!({
         "mcp_servers": {"starting": entry(&starting)},
-        "mcp_discovery_timeout": 0.5,
+        // Long enough for all its processes to be there.
+        "mcp_discovery_timeout": 5,
     });
     let chat = Chat::with_config(ModelScript::echo(), config);
     chat.run(&["-z", "hi"]).ok();
     let pids = std::fs::read_to_string(&file).unwrap();
     assert_eq!(pids.lines().count(), 3);
-    for pid in pids.lines() {
-        assert!(!process_exists(pid.parse().unwrap()), "{pid} is left");
-    }
+    assert_gone(&read_pids(&file), TIMEOUT);
 }
 
 #[test]

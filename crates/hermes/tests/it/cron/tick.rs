@@ -472,7 +472,7 @@ fn a_script_ends_with_a_tick_that_is_killed() {
     let pids = read_pids(&pids);
     child.kill().unwrap();
     child.wait().unwrap();
-    assert_gone(&pids, Duration::from_secs(5));
+    assert_gone(&pids, TIMEOUT);
 }
 
 #[test]

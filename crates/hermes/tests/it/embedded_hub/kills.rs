@@ -106,6 +106,9 @@ fn start(home: TestHome) -> RealHub {
             "runtime=mock",
             "--set",
             "limits.rps_per_token=100000",
+            // All revoked tokens are tried.
+            "--set",
+            "limits.auth_failures_per_minute=100000",
         ],
     )
 }

@@ -1,6 +1,6 @@
 //! Bots of tenants: each is connected by its tenant's own process, with what the operator set in the tenant's variables.
 
-use std::fs;
+use std::{fs, time::Duration};
 
 use hermes_testkit::{
     eventually, eventually_some,
@@ -292,4 +292,63 @@ async fn jobs_run_by_the_hubs_clock_and_their_messages_reach_the_tenants_chat() 
     wait_for_answer(&telegram, "thanks").await;
     let watered = telegram.answers(ADA).into_iter();
     assert_eq!(watered.filter(|said| said.contains("watered")).count(), 1);
+}
+
+/// An operator sets up a bot and lets somebody in, all over REST.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_gets_a_code_for_the_operator_who_lets_them_in_and_out_again() {
+    let hub = RealHub::start();
+    let _model = tenant(&hub, "acme").await;
+    let telegram = telegram(TOKEN);
+    let base = json!({"TELEGRAM_BASE_URL": telegram.base_url()});
+    set_variables(&hub, "acme", base).await;
+    let platform = "/v1/tenants/acme/platforms/telegram";
+    let body = json!({"token": TOKEN});
+    let set = hub.request(Method::PUT, platform, &body).await;
+    assert_eq!(set.expect(200)["enabled"], true);
+    let connected = hub
+        .wait_for(platform, |platform| {
+            platform["bots"][0]["state"] == "connected"
+        })
+        .await;
+    // By this name, people find it.
+    assert!(connected["bots"][0]["name"].is_string(), "{connected}");
+    telegram.say(ADA, "hello");
+    wait_for_answer(&telegram, "I do not know you yet").await;
+    let told = telegram.answers(ADA).pop().unwrap();
+    let begin = "hermes tenant pairing acme approve telegram ";
+    let (_, rest) = told.split_once(begin).expect("the operator's command");
+    let code = json!({"account": "telegram", "code": &rest[..8]});
+    let listed = hub.wait_for("/v1/tenants/acme/pairing", |_| true).await;
+    assert_eq!(listed["pending"][0]["userId"], ADA.to_string());
+    let approve = "/v1/tenants/acme/pairing/approve";
+    hub.request(Method::POST, approve, &code).await.expect(200);
+    telegram.say(ADA, "hello again");
+    wait_for_answer(&telegram, "hello again").await;
+    let count = telegram.answers(ADA).len();
+    let revoke = format!("/v1/tenants/acme/pairing/telegram/{ADA}");
+    hub.request(Method::DELETE, &revoke, &json!({}))
+        .await
+        .expect(204);
+    // An allow-list is taken soon, without a restart of the agent. What is said before is not answered.
+    let first = pid(&hub, "acme").await;
+    let list = json!({"allowFrom": [ADA.to_string()]});
+    hub.request(Method::PUT, platform, &list).await.expect(200);
+    let answered = eventually_some(TIMEOUT, async || {
+        telegram.say(ADA, "by the list");
+        let is_there = || telegram.answers(ADA).len() > count;
+        eventually(Duration::from_secs(2), is_there)
+            .await
+            .then_some(())
+    });
+    assert!(answered.await.is_some(), "{:?}", telegram.answers(ADA));
+    assert_eq!(pid(&hub, "acme").await, first);
+    hub.request(Method::DELETE, platform, &json!({}))
+        .await
+        .expect(204);
+    // Nothing keeps it awake any more.
+    hub.wait_for("/v1/tenants/acme/agent", |agent| {
+        agent["state"] == "sleeping"
+    })
+    .await;
 }

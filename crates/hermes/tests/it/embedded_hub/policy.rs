@@ -86,14 +86,19 @@ async fn a_policy_holds_in_a_tenants_process_from_the_next_call_on() {
     let jobs = hub.get("/v1/tenants/acme/agent-cron").await;
     assert_eq!(jobs["jobs"], json!([]));
 
-    // The process runs on, and takes up what is new.
+    // The process runs on, and takes up what is new. Its variables stay the same: other ones would need a restart.
     let agent = hub.get("/v1/tenants/acme/agent").await;
-    put(&hub, json!({"egress": {"denyPrivateNetworks": true}})).await;
+    let env = json!({"deny": ["HIDDEN_*"]});
+    put(
+        &hub,
+        json!({"env": env, "egress": {"denyPrivateNetworks": true}}),
+    )
+    .await;
     let run = hub.run("acme", "hello").await;
     assert_eq!(run["status"], "failed", "{run}");
     let error = run["error"].to_string();
     assert!(error.contains("denyPrivateNetworks"), "{error}");
-    put(&hub, json!({})).await;
+    put(&hub, json!({"env": env})).await;
     let run = hub.run("acme", "hello").await;
     assert_eq!(run["status"], "completed", "{run}");
     assert_eq!(hub.get("/v1/tenants/acme/agent").await["pid"], agent["pid"]);

@@ -1,5 +1,6 @@
 //! Agents as processes: started, killed, hung, too large, and left behind by a Hub that was killed.
 
+mod deadlines;
 mod neighbours;
 
 use std::{

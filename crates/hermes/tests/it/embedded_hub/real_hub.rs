@@ -6,61 +6,61 @@ use hermes_testkit::{
     eventually_some,
     model::{ModelScript, ModelServer},
 };
-use reqwest::{Client, Method, Response};
+use reqwest::{Client, Method, RequestBuilder, Response};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::harness::test_home::{BackgroundProcess, TestHome, signal_process};
 
 /// Timeout of anything that should happen, on a loaded machine.
-pub(super) const TIMEOUT: Duration = Duration::from_mins(2);
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(2);
 
-pub(super) struct RealHub {
+pub(crate) struct RealHub {
     home: TestHome,
     process: Mutex<BackgroundProcess>,
-    pub(super) pid: u32,
-    pub(super) url: String,
+    pub(crate) pid: u32,
+    pub(crate) url: String,
     client: Client,
     token: String,
 }
 
 /// A status, and the document that came with it.
 #[derive(Debug)]
-pub(super) struct HubReply {
-    pub(super) status: u16,
-    pub(super) body: Value,
+pub(crate) struct HubReply {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
 }
 
 impl HubReply {
     #[track_caller]
-    pub(super) fn expect(self, status: u16) -> Value {
+    pub(crate) fn expect(self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.body);
         self.body
     }
 }
 
 impl RealHub {
-    pub(super) fn start() -> Self {
+    pub(crate) fn start() -> Self {
         Self::in_home(Self::fresh_home())
     }
 
-    pub(super) fn fresh_home() -> TestHome {
+    pub(crate) fn fresh_home() -> TestHome {
         let home = TestHome::fresh();
         fs::create_dir(home.path()).unwrap();
         home
     }
 
     /// On the data of an earlier one.
-    pub(super) fn in_home(home: TestHome) -> Self {
+    pub(crate) fn in_home(home: TestHome) -> Self {
         Self::with_arguments(home, &[])
     }
 
-    pub(super) fn with_arguments(home: TestHome, more: &[&str]) -> Self {
+    pub(crate) fn with_arguments(home: TestHome, more: &[&str]) -> Self {
         let command = home.command(&[&["hub", "serve"], more].concat());
         Self::by_command(home, command)
     }
 
-    pub(super) fn by_command(home: TestHome, command: Command) -> Self {
+    pub(crate) fn by_command(home: TestHome, command: Command) -> Self {
         let mut process = BackgroundProcess::start(command);
         let line = process.wait_for("listens on http://");
         let url = line.split_whitespace().last().unwrap().to_owned();
@@ -84,33 +84,39 @@ impl RealHub {
     }
 
     /// Kills it.
-    pub(super) fn kill(&self) {
+    pub(crate) fn kill(&self) {
         signal_process(self.pid, Signal::KILL);
     }
 
     /// What is left of one that was killed.
-    pub(super) fn into_home(self) -> TestHome {
+    pub(crate) fn into_home(self) -> TestHome {
         self.process.into_inner().unwrap().wait();
         self.home
     }
 
-    pub(super) fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         data(&self.home)
     }
 
-    pub(super) fn tenant_home(&self, tenant: &str) -> PathBuf {
+    pub(crate) fn tenant_home(&self, tenant: &str) -> PathBuf {
         self.data().join("tenants").join(tenant).join("home")
     }
 
     /// The program, which asks this Hub.
-    pub(super) fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.home.command(arguments);
         command.env("HERMES_HUB_URL", &self.url);
         command
     }
 
+    /// A request of the administrator, to be completed.
+    pub(crate) fn authorized(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.client.request(method, format!("{}{path}", self.url));
+        request.bearer_auth(&self.token)
+    }
+
     /// An answer, or nothing if the Hub is gone.
-    pub(super) async fn try_request(
+    pub(crate) async fn try_request(
         &self,
         method: Method,
         path: &str,
@@ -135,7 +141,7 @@ impl RealHub {
     }
 
     /// What a tool answers over MCP, with the status it would have over REST; nothing if the Hub is gone.
-    pub(super) async fn try_call(&self, tool: &str, arguments: &Value) -> Option<HubReply> {
+    pub(crate) async fn try_call(&self, tool: &str, arguments: &Value) -> Option<HubReply> {
         let meta = json!({
             "io.modelcontextprotocol/protocolVersion": hermes_testkit::STATELESS,
             "io.modelcontextprotocol/clientCapabilities": {},
@@ -167,13 +173,13 @@ impl RealHub {
         Some(HubReply { status, body })
     }
 
-    pub(super) async fn request(&self, method: Method, path: &str, body: &Value) -> HubReply {
+    pub(crate) async fn request(&self, method: Method, path: &str, body: &Value) -> HubReply {
         let said = self.try_request(method, path, body).await;
         said.unwrap_or_else(|| panic!("the Hub is gone: {path}"))
     }
 
     /// What somebody else is told.
-    pub(super) async fn request_with_token(&self, token: &str, path: &str) -> HubReply {
+    pub(crate) async fn request_with_token(&self, token: &str, path: &str) -> HubReply {
         let request = self.client.get(format!("{}{path}", self.url));
         let response = request.bearer_auth(token).send().await.unwrap();
         HubReply {
@@ -182,14 +188,14 @@ impl RealHub {
         }
     }
 
-    pub(super) async fn get(&self, path: &str) -> Value {
+    pub(crate) async fn get(&self, path: &str) -> Value {
         self.request(Method::GET, path, &Value::Null)
             .await
             .expect(200)
     }
 
     /// A tenant that is ready and whose model answers by script.
-    pub(super) async fn tenant(&self, id: &str, more: Value, script: ModelScript) -> ModelServer {
+    pub(crate) async fn tenant(&self, id: &str, more: Value, script: ModelScript) -> ModelServer {
         let model = ModelServer::start(script);
         let mut request = json!({"id": id, "start": false});
         request
@@ -212,7 +218,7 @@ impl RealHub {
     }
 
     /// Waits until something is as it should be.
-    pub(super) async fn wait_for(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn wait_for(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
         let found = eventually_some(TIMEOUT, async || {
             let said = self.request(Method::GET, path, &Value::Null).await;
             // Who asks this often may be told to wait a moment.
@@ -226,7 +232,7 @@ impl RealHub {
     }
 
     /// Makes a job, and returns where it is.
-    pub(super) async fn job(&self, tenant: &str, schedule: &str, prompt: &str) -> String {
+    pub(crate) async fn job(&self, tenant: &str, schedule: &str, prompt: &str) -> String {
         let jobs = format!("/v1/tenants/{tenant}/agent-cron");
         let job = json!({"schedule": schedule, "prompt": prompt});
         let made = self.request(Method::POST, &jobs, &job).await.expect(201);
@@ -234,7 +240,7 @@ impl RealHub {
     }
 
     /// Begins a run, and returns where it is.
-    pub(super) async fn start_run(&self, tenant: &str, input: &str) -> String {
+    pub(crate) async fn start_run(&self, tenant: &str, input: &str) -> String {
         let runs = format!("/v1/tenants/{tenant}/runs");
         let run = self
             .request(Method::POST, &runs, &json!({"input": input}))
@@ -244,7 +250,7 @@ impl RealHub {
     }
 
     /// The events of a run behind one of them, as they come.
-    pub(super) async fn events(&self, run: &str, after: u64) -> Response {
+    pub(crate) async fn events(&self, run: &str, after: u64) -> Response {
         let request = self
             .client
             .get(format!("{}{run}/events", self.url))
@@ -255,13 +261,13 @@ impl RealHub {
     }
 
     /// A run, to its end.
-    pub(super) async fn run(&self, tenant: &str, input: &str) -> Value {
+    pub(crate) async fn run(&self, tenant: &str, input: &str) -> Value {
         let run = self.start_run(tenant, input).await;
         self.wait_for_end(&run).await
     }
 
     /// A run after its end.
-    pub(super) async fn wait_for_end(&self, run: &str) -> Value {
+    pub(crate) async fn wait_for_end(&self, run: &str) -> Value {
         let is_over = |run: &Value| {
             ["completed", "failed", "cancelled"].contains(&run["status"].as_str().unwrap())
         };
@@ -274,7 +280,7 @@ fn data(home: &TestHome) -> PathBuf {
 }
 
 /// What the model was told last, all of it.
-pub(super) fn tool_results(model: &ModelServer) -> String {
+pub(crate) fn tool_results(model: &ModelServer) -> String {
     let requests = model.requests();
     requests.last().unwrap().body["messages"].to_string()
 }

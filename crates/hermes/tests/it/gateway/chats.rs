@@ -17,8 +17,10 @@ mod media;
 mod menu_commands;
 mod message_ids;
 mod network;
+mod own_ways;
 mod platforms;
 mod pressing;
+mod real_servers;
 mod recovery;
 mod sessions_and_servers;
 mod steering;
@@ -32,7 +34,7 @@ use hermes_testkit::{
 use serde_json::Value;
 
 use super::*;
-use crate::harness::test_home::wait_until;
+use crate::harness::test_home::{assert_once_within, wait_until};
 
 const TOKEN: &str = "123456:bot-token-of-the-tests";
 /// Somebody who may use the bot.

@@ -110,7 +110,7 @@ fn commands_end_with_a_gateway_that_is_killed() {
     let pids = read_pids(&pids);
     assert!(pids.iter().all(|pid| is_running(*pid)), "{pids:?}");
     gateway.process.kill();
-    assert_gone(&pids, Duration::from_secs(5));
+    assert_gone(&pids, TIMEOUT);
 
     // Nothing begins anew with the next one.
     let next = place.start();

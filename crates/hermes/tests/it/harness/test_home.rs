@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 use crate::harness::program::{CommandOutput, run};
 
-/// Timeout of anything that should happen.
-pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
+/// Timeout of anything that should happen, on a loaded machine.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// A home in a temporary directory, and place beside it.
 pub(crate) struct TestHome {
@@ -268,6 +268,20 @@ pub(crate) fn assert_gone(pids: &[u32], limit: Duration) {
 pub(crate) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     let held = hermes_testkit::wait_until(TIMEOUT, &mut holds);
     assert!(held, "it never came: {what}");
+}
+
+/// What takes so long at most on a machine that does nothing else. Others may keep this one busy, so it is tried until it
+/// was once as quick.
+#[track_caller]
+pub(crate) fn assert_once_within(limit: Duration, mut attempt: impl FnMut() -> Duration) {
+    let mut took = Vec::new();
+    while took.len() < 12 {
+        took.push(attempt());
+        if took.last().is_some_and(|last| *last < limit) {
+            return;
+        }
+    }
+    panic!("never within {limit:?}: {took:?}");
 }
 
 pub(crate) fn mode(path: &Path) -> u32 {

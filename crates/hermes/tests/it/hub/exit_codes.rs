@@ -2,7 +2,12 @@
 
 use std::io::{Read, Write};
 
-use crate::{harness::test_home::TestHome, hub::hub_process::HubProcess};
+use hermes_testkit::wait_for;
+
+use crate::{
+    harness::test_home::{TIMEOUT, TestHome},
+    hub::hub_process::HubProcess,
+};
 
 /// The body that the Hub gives to a plain request.
 fn fetch(hub: &HubProcess, path: &str) -> String {
@@ -32,12 +37,14 @@ fn json_is_the_rest_json_byte_for_byte() {
         (&["policy", "get"], "/v1/agent-policy"),
         (&["hub", "config", "get"], "/v1/config/tenant-impact"),
     ] {
-        let printed = hub.run(&[args, &["--json"]].concat()).ok().stdout;
-        assert_eq!(
-            printed.strip_suffix('\n').unwrap(),
-            fetch(&hub, path),
-            "{args:?}"
-        );
+        // The agent may start and the home may be measured in between.
+        let pair = wait_for(TIMEOUT, || {
+            let before = fetch(&hub, path);
+            let printed = hub.run(&[args, &["--json"]].concat()).ok().stdout;
+            (before == fetch(&hub, path)).then_some((printed, before))
+        });
+        let (printed, fetched) = pair.expect("it does not stay the same");
+        assert_eq!(printed.strip_suffix('\n').unwrap(), fetched, "{args:?}");
     }
     let nothing = hub
         .run(&["tenant", "delete", "acme", "--yes", "--json"])

@@ -88,6 +88,46 @@ fn files_of_a_share() {
 }
 
 #[test]
+fn files_of_any_kind_go_to_a_share_and_back_and_what_was_removed_is_restored() {
+    let hub = HubProcess::with_acme();
+    let share = |args: &[&str]| hub.run(&[&["share"], args, &["--tenant", "acme"]].concat());
+    let bytes = [0, 159, 146, 150, b'\n'];
+    let (own, copy) = (hub.home.beside("scan.bin"), hub.home.beside("copy.bin"));
+    std::fs::write(&own, bytes).unwrap();
+    let (own, copy) = (own.to_str().unwrap(), copy.to_str().unwrap());
+    let sent = share(&["upload", "team", own, "scans/1.bin"]).ok();
+    assert!(
+        sent.stderr.contains("Wrote 5 bytes to `scans/1.bin`"),
+        "{sent:?}"
+    );
+    share(&["download", "team", "scans/1.bin", copy]).ok();
+    assert_eq!(std::fs::read(copy).unwrap(), bytes);
+    let stale = [
+        "upload",
+        "team",
+        own,
+        "scans/1.bin",
+        "--if-match",
+        "\"old\"",
+    ];
+    share(&stale).exits_with(1);
+    share(&["download", "team", "scans/2.bin", copy]).exits_with(3);
+    share(&["upload", "team", "/nowhere", "scans/2.bin"]).exits_with(2);
+
+    let none = share(&["trash", "team"]).ok();
+    assert!(none.stderr.contains("The trash is empty"), "{none:?}");
+    share(&["rm", "team", "scans/1.bin", "--yes"]).ok();
+    let listed = share(&["trash", "team"]).ok();
+    assert!(listed.stdout.contains("scans/1.bin"), "{listed:?}");
+    let trash = hub.json(&["share", "trash", "team", "--tenant", "acme"]);
+    let id = trash["entries"][0]["id"].as_str().unwrap();
+    let back = share(&["restore", "team", id]).ok();
+    assert!(back.stderr.contains("`scans/1.bin` is there"), "{back:?}");
+    share(&["stat", "team", "scans/1.bin"]).ok();
+    share(&["restore", "team", id]).exits_with(3);
+}
+
+#[test]
 fn a_version_that_is_gone_changes_nothing() {
     let hub = HubProcess::with_acme();
     let args = ["share", "write", "team", "a.md", "--tenant", "acme"];

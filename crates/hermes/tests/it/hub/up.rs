@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{
     program::run,
+    screen_terminal::ScreenTerminal,
     test_home::{BackgroundProcess, TestHome, signal_process, wait_until},
 };
 
@@ -48,9 +49,13 @@ fn on_an_empty_machine_the_home_is_a_tenant_that_is_ready() {
             .iter()
             .any(|state| shown.stdout.contains(&format!("agent.state: {state}")))
     });
-    let page = page(&url);
-    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
-    assert!(page.contains("list_tenants"), "{page}");
+    let first = page(&url, "/");
+    assert!(first.starts_with("HTTP/1.1 303"), "{first}");
+    assert!(first.contains("location: /sign-in\r\n"), "{first}");
+    let sign_in = page(&url, "/sign-in");
+    assert!(sign_in.starts_with("HTTP/1.1 200"), "{sign_in}");
+    let reference = page(&url, "/docs");
+    assert!(reference.contains("list_tenants"), "{reference}");
     assert_eq!(listeners_off_loopback(up.pid()), Vec::<String>::new());
 
     signal_process(up.pid(), Signal::TERM);
@@ -58,18 +63,90 @@ fn on_an_empty_machine_the_home_is_a_tenant_that_is_ready() {
     assert!(home.config().exists(), "the home stays");
 }
 
-/// What a browser is given first.
-fn page(url: &str) -> String {
+/// What a browser is given.
+fn page(url: &str, path: &str) -> String {
+    exchange(url, &format!("GET {path} HTTP/1.1"), "", "")
+}
+
+fn exchange(url: &str, first_line: &str, headers: &str, body: &str) -> String {
     let address = url.strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(address).unwrap();
     write!(
         stream,
-        "GET / HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n"
+        "{first_line}\r\nhost: {address}\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n{body}",
+        body.len()
     )
     .unwrap();
-    let mut page = String::new();
-    stream.read_to_string(&mut page).unwrap();
-    page
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Signs in as a browser does that has opened a link. Returns the cookie.
+fn sign_in(link: &str) -> Option<String> {
+    let (url, code) = link.split_once("/sign-in#code=").unwrap();
+    let headers = format!("origin: {url}\r\ncontent-type: application/x-www-form-urlencoded\r\n");
+    let answer = exchange(
+        url,
+        "POST /sign-in HTTP/1.1",
+        &headers,
+        &format!("code={code}&token=&next=/"),
+    );
+    let cookie = answer
+        .lines()
+        .find_map(|line| line.strip_prefix("set-cookie: "))?;
+    Some(cookie.split(';').next().unwrap().to_owned())
+}
+
+#[test]
+fn on_a_terminal_the_first_start_gives_a_link_that_signs_in_once_and_the_next_one_finds_it_done() {
+    let home = TestHome::fresh();
+    let start = || ScreenTerminal::start(home.command(&["up", "--no-open"]), 200, 40);
+    let first = start();
+    let text = first.wait_for("link", |text| text.contains("/sign-in#code="));
+    let link = text
+        .split_whitespace()
+        .find(|word| word.contains("/sign-in#code="))
+        .unwrap();
+    let cookie = sign_in(link).unwrap();
+    assert_eq!(sign_in(link), None, "it works once");
+    let url = link.split("/sign-in").next().unwrap();
+    let headers = format!("cookie: {cookie}\r\n");
+    let console = exchange(url, "GET / HTTP/1.1", &headers, "");
+    assert!(console.starts_with("HTTP/1.1 200"), "{console}");
+    assert!(console.contains("/tenants/main/mcp"), "{console}");
+    // Words of one person: nobody else is there.
+    assert!(console.contains("Your servers"), "{console}");
+
+    drop(first);
+    let second = start();
+    let text = second.wait_for("address", |text| text.contains("hermes hub login-link"));
+    assert!(!text.contains("#code="), "somebody is signed in: {text}");
+}
+
+#[test]
+fn without_a_terminal_no_link_is_printed_and_login_link_makes_one() {
+    let home = TestHome::fresh();
+    let (mut up, url) = up(&home);
+    up.wait_for("hermes hub login-link");
+    assert!(
+        up.seen.iter().all(|line| !line.contains("#code=")),
+        "{:?}",
+        up.seen
+    );
+    let made = home.run(&["hub", "login-link", "--hub", &url]).ok();
+    let link = made.stdout.trim();
+    assert!(link.starts_with(&format!("{url}/sign-in#code=")), "{link}");
+    assert!(sign_in(link).is_some());
+    let made = ask(&home, &url, &["hub", "login-link"]);
+    assert!(made["url"].as_str().unwrap().contains("#code="), "{made}");
+
+    let sessions = ask(&home, &url, &["hub", "session", "list"]);
+    let session = sessions["sessions"][0]["sessionId"].as_str().unwrap();
+    home.run(&["hub", "session", "end", session, "--yes", "--hub", &url])
+        .ok();
+    let sessions = ask(&home, &url, &["hub", "session", "list"]);
+    assert_eq!(sessions["sessions"], json!([]));
 }
 
 #[test]

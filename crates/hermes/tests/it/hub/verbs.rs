@@ -6,7 +6,7 @@ use clap::CommandFactory;
 use hermes_hub::operations::table;
 
 /// Families whose verbs are operations of a Hub.
-const FAMILIES: [&str; 7] = [
+const FAMILIES: [&str; 8] = [
     "hub",
     "tenant",
     "share",
@@ -14,6 +14,7 @@ const FAMILIES: [&str; 7] = [
     "policy",
     "specialization",
     "token",
+    "skill-library",
 ];
 
 /// Verbs that are a second way to an operation, or none of the Hub's own.
@@ -28,13 +29,34 @@ const OTHERS: [(&str, &str); 8] = [
     ("hub migrate", ""),
 ];
 
+/// Operations that are part of another operation's verb, or that nobody asks for on a command line.
+const WITHOUT_VERB: [&str; 16] = [
+    "download_file",
+    "get_memory",
+    "get_run",
+    "get_soul",
+    "get_tenant_access",
+    "get_tenant_agent",
+    "healthz",
+    "list_approvals",
+    "patch_limits",
+    "read_file",
+    "respond_approval",
+    "stop_run",
+    "test_tenant_model",
+    "update_mcp_server",
+    "update_tenant_model",
+    "version",
+];
+
 /// All verbs below a command, as `tenant cron list`.
 fn verbs(command: &clap::Command, path: &str, found: &mut BTreeSet<String>) {
     let mut children = command
         .get_subcommands()
         .filter(|child| child.get_name() != "help")
         .peekable();
-    if children.peek().is_none() {
+    // `tenant files` is a verb of its own, and has some.
+    if children.peek().is_none() || !command.is_subcommand_required_set() {
         found.insert(path.to_owned());
     }
     for child in children {
@@ -66,4 +88,14 @@ fn every_operation_with_a_verb_has_it_and_every_verb_its_operation() {
         );
     }
     assert_eq!(offered, known);
+}
+
+#[test]
+fn operations_without_a_verb_of_their_own_are_these() {
+    let without: BTreeSet<&str> = table()
+        .rows()
+        .filter(|operation| operation.command.is_none())
+        .map(|operation| operation.name)
+        .collect();
+    assert_eq!(without, BTreeSet::from(WITHOUT_VERB));
 }

@@ -10,12 +10,12 @@ use std::{
     process::Stdio,
 };
 
-use hermes_testkit::{Behaviour, DiscoverBehaviour, Era, Grandchild, binary, process_exists};
+use hermes_testkit::{Behaviour, DiscoverBehaviour, Era, Grandchild, binary};
 use serde_json::{Value, json};
 
 use crate::harness::{
     program::{Hermes, entry},
-    test_home::TestHome,
+    test_home::{TIMEOUT, TestHome, assert_gone, read_pids},
 };
 
 /// A server as it should be.
@@ -59,18 +59,12 @@ fn a_failed_handshake_leaves_nothing_behind_when_the_command_ends() {
         });
     let hermes = with_server(&entry(&hopeless));
     let ran = hermes
-        .run(&["mcp", "test", "kit", "--timeout", "2"])
+        .run(&["mcp", "test", "kit", "--timeout", "6"])
         .exits_with(1);
-    assert!(ran.stderr.contains("no answer within 2 s"), "{ran:?}");
-    let pids = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(
-        pids.lines().count(),
-        6,
-        "two processes with two children each"
-    );
-    for pid in pids.lines() {
-        assert!(!process_exists(pid.parse().unwrap()), "{pid} is left");
-    }
+    assert!(ran.stderr.contains("no answer within 6 s"), "{ran:?}");
+    let pids = read_pids(&file);
+    assert_eq!(pids.len(), 6, "two processes with two children each");
+    assert_gone(&pids, TIMEOUT);
 }
 
 #[test]

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::harness::program::Hermes;
 
 /// Timeout of anything that should happen.
-const TIMEOUT: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const KEY: &str = "agent:main:telegram:dm:1";
 
 /// A home with one conversation, in which somebody says hello.

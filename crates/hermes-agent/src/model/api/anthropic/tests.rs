@@ -46,7 +46,7 @@ fn weather() -> ToolDefinition {
     ToolDefinition {
         name: "weather".into(),
         description: "tells it".into(),
-        parameters: json!({"type": "object", "properties": {}}),
+        parameters: json!({"type": "object", "properties": {}}).into(),
     }
 }
 

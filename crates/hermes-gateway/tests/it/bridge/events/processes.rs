@@ -12,7 +12,7 @@ use std::{
 
 use hermes_config::Home;
 use hermes_gateway::bridge::events::{Cursor, EventFeed, EventLimits};
-use hermes_testkit::eventually;
+use hermes_testkit::{eventually, eventually_some};
 
 use super::{KEY, TIMEOUT, all, chat, feed, texts, user, with_chat};
 
@@ -160,7 +160,11 @@ async fn a_killed_bridge_loses_and_doubles_nothing() {
         number += 1;
     }
     let feed = feed(&home).await;
-    let rest = feed.poll(Cursor(saved), None, 1000).await.unwrap();
+    let rest = eventually_some(TIMEOUT, async || {
+        let rest = feed.poll(Cursor(saved), None, 1000).await.unwrap();
+        (rest.last == Cursor(number)).then_some(rest)
+    });
+    let rest = rest.await.unwrap();
     heard.extend(texts(&rest.events));
     let expected: Vec<_> = (0..number).map(|n| format!("message {n}")).collect();
     assert_eq!(heard, expected);

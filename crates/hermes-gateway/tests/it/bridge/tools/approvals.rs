@@ -98,7 +98,7 @@ async fn an_open_question_is_listed_decided_and_logged() {
             .await["count"],
         0
     );
-    let events = client.call_document("events_poll", json!({})).await;
+    let events = client.poll_events(&json!({}), 2).await;
     let kinds: Vec<_> = events["events"]
         .as_array()
         .unwrap()

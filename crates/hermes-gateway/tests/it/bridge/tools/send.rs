@@ -139,7 +139,7 @@ async fn a_long_message_goes_in_parts_and_is_one_event() {
         assert_eq!(sent["success"], true, "{sent}");
         let posts = played.posts();
         assert!(posts > 1, "{}: {posts}", played.platform);
-        let polled = client.call_document("events_poll", json!({})).await;
+        let polled = client.poll_events(&json!({}), 1).await;
         assert_eq!(polled["events"].as_array().unwrap().len(), 1);
 
         played

@@ -29,6 +29,28 @@ async fn markdown_is_posted_in_slacks_markup_into_the_thread() {
 }
 
 #[tokio::test]
+async fn a_message_that_was_posted_is_found_by_its_nonce() {
+    let server = workspace();
+    let client = client(&server);
+    let parent = server.write(&says(ADA, GENERAL, "hello"));
+    let mut found = Vec::new();
+    for (chat, nonce) in [(channel(None), "n1"), (channel(Some(&parent)), "n2")] {
+        let message = OutboundMessage {
+            nonce: Some(nonce.into()),
+            ..OutboundMessage::text("once")
+        };
+        let posted = client.post(&chat, &message).await.unwrap();
+        let seen = client.find_posted(&chat, nonce, 0.0).await.unwrap();
+        assert_eq!(seen, Some(posted.message_id));
+        found.push(client.find_posted(&chat, "n3", 0.0).await.unwrap());
+    }
+    assert_eq!(found, [None, None]);
+    let chat = channel(None);
+    let later = client.find_posted(&chat, "n1", 9_000_000_000.0).await;
+    assert_eq!(later.unwrap(), None);
+}
+
+#[tokio::test]
 async fn a_user_is_written_to_in_their_conversation() {
     let server = workspace();
     let client = client(&server);

@@ -145,8 +145,9 @@ async fn edits_replace_text_and_buttons() {
     let event = receiving.events().remove(1);
     bot.acknowledge(&event, Some("Allowed")).await.unwrap();
     assert_eq!(server.button_answer(&query).as_deref(), Some("Allowed"));
-    // Twice does no harm.
-    bot.acknowledge(&event, None).await.unwrap();
+    // Twice does no harm: nobody waits any more.
+    let again = bot.acknowledge(&event, None).await;
+    assert_eq!(again, Err(PostError::TooLate));
 
     let done = OutboundMessage::text("Allowed by Ann.");
     let chat = private(ANN);

@@ -3,7 +3,7 @@
 use hermes_gateway::platform::{
     InboundEvent, InboundKind, OutboundMessage, PlatformClient as _, PostError, TaskState,
 };
-use hermes_testkit::{eventually, platform::PlatformFault};
+use hermes_testkit::{eventually, eventually_some, platform::PlatformFault};
 use serde_json::json;
 
 use super::*;
@@ -148,14 +148,7 @@ async fn a_limit_delays_a_draft_and_a_refusal_ends_it() {
     let blocked = json!({"ok": false, "error_code": 403, "description": "Forbidden: bot was blocked by the user"});
     server.fail("sendRichMessageDraft", PlatformFault::Status(403, blocked));
     preview.update("three").await.unwrap();
-    let mut refused = None;
-    for _ in 0..500 {
-        refused = preview.update("four").await.err();
-        if refused.is_some() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    let refused = eventually_some(LIMIT, async || preview.update("four").await.err()).await;
     assert!(
         matches!(refused, Some(PostError::Refused { .. })),
         "{refused:?}"

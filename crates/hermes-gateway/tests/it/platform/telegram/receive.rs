@@ -204,6 +204,7 @@ async fn a_second_poller_is_said_and_waited_for() {
     };
     assert!(eventually(LIMIT, is_said).await);
     bot.wait_connected().await;
+    bot.wait_updates(1).await;
     assert_eq!(bot.texts(), ["ends the poll"]);
 }
 

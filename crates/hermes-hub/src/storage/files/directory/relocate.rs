@@ -23,14 +23,10 @@ impl SharedDirectory {
         condition: Option<&IfMatch>,
     ) -> Result<FileEntry, Problem> {
         let (Some((source, name)), Some((target, new_name))) = (from.split(), to.split()) else {
-            return Err(Problem::invalid("the root is neither moved nor replaced")
-                .with_detail("from", "the root stays where it is"));
+            return Err(problems::root_not_moved());
         };
         if to.is_within(from) && to != from {
-            return Err(
-                Problem::invalid(format!("`{from}` cannot be moved into itself"))
-                    .with_detail("to", "lies within `from`"),
-            );
+            return Err(problems::moved_into_itself(from));
         }
         let _structure = self.tree_lock.write();
         let source = match self.tree.open_dir(&source, SymlinkPolicy::Refuse) {
@@ -59,7 +55,11 @@ impl SharedDirectory {
     }
 
     /// Opens a directory, created with its parents if missing. New ones count for the quota.
-    fn ensure_directory(&self, path: &SharePath, to: &SharePath) -> Result<OwnedFd, Problem> {
+    pub(super) fn ensure_directory(
+        &self,
+        path: &SharePath,
+        to: &SharePath,
+    ) -> Result<OwnedFd, Problem> {
         let (directory, missing) = self.nearest_existing(path)?;
         if missing.is_empty() {
             return Ok(directory);

@@ -1,6 +1,11 @@
 //! Removing: anything with content goes to the trash, the rest is deleted; and emptying the trash.
 
-use std::{fs, io, os::fd::OwnedFd, path::Path};
+use std::{
+    ffi::CString,
+    fs, io,
+    os::fd::{AsFd, OwnedFd},
+    path::Path,
+};
 
 use hermes_config::beneath::{SymlinkPolicy, open_directory};
 use jiff::Timestamp;
@@ -9,10 +14,12 @@ use rustix::{
     io::Errno,
 };
 
-use super::{SharedDirectory, count};
+use super::{SharedDirectory, count, restore::is_origin};
 use crate::{
     Problem,
-    storage::files::{IfMatch, RemoveMode, SharePath, TreeUsage, problems, tree},
+    storage::files::{
+        IfMatch, RemoveMode, SharePath, TreeUsage, delete_tree::delete_tree, problems, tree,
+    },
 };
 
 impl SharedDirectory {
@@ -24,10 +31,7 @@ impl SharedDirectory {
         condition: Option<&IfMatch>,
     ) -> Result<(), Problem> {
         let Some((parent, name)) = path.split() else {
-            return Err(
-                Problem::invalid("the root cannot be removed: remove what is in it")
-                    .with_detail("path", "the root stays"),
-            );
+            return Err(problems::root_not_removed());
         };
         self.ensure_counted()?;
         let structure = self.tree_lock.write();
@@ -49,7 +53,7 @@ impl SharedDirectory {
                 self.quota.release(one);
             }
             FileType::RegularFile => {
-                self.move_to_trash(&parent, name, path)?;
+                self.discard_file(&parent, name, path)?;
                 self.quota.release(TreeUsage {
                     bytes: tree::file_size(&stat),
                     ..one
@@ -61,7 +65,11 @@ impl SharedDirectory {
                     if removal == RemoveMode::Single {
                         return Err(self.not_empty(path));
                     }
-                    let discarded = self.move_to_trash(&parent, name, path)?;
+                    let Some(trash) = &self.trash else {
+                        self.delete_tree(&parent, name, path)?;
+                        return fsync(&parent).map_err(Self::problem_for(path));
+                    };
+                    let discarded = self.move_to_trash(trash, &parent, name, path)?;
                     let counts = self.quota.recounts();
                     // Nobody can write to it in the trash, so counting needs no lock.
                     drop(structure);
@@ -79,9 +87,31 @@ impl SharedDirectory {
         fsync(&parent).map_err(Self::problem_for(path))
     }
 
+    fn discard_file(&self, parent: &OwnedFd, name: &str, path: &SharePath) -> Result<(), Problem> {
+        match &self.trash {
+            Some(trash) => self.move_to_trash(trash, parent, name, path).map(drop),
+            None => unlinkat(parent, name, AtFlags::empty()).map_err(Self::problem_for(path)),
+        }
+    }
+
+    /// Deletes a directory with its contents. Links in it are not followed.
+    fn delete_tree(&self, parent: &OwnedFd, name: &str, path: &SharePath) -> Result<(), Problem> {
+        let counted = open_directory(parent, name)
+            .and_then(|directory| count::count_tree(directory, count::StaleTempFiles::Count))
+            .unwrap_or_default();
+        let entry = CString::new(name).map_err(|error| Problem::internal(&error))?;
+        delete_tree(parent.as_fd(), &entry).map_err(Self::problem_for(path))?;
+        self.quota.release(TreeUsage {
+            bytes: counted.bytes,
+            files: counted.files + 1,
+        });
+        Ok(())
+    }
+
     /// Moves something to the trash, under a name that starts with the time.
     fn move_to_trash(
         &self,
+        trash: &OwnedFd,
         parent: &OwnedFd,
         name: &str,
         path: &SharePath,
@@ -89,23 +119,32 @@ impl SharedDirectory {
         let random =
             hermes_config::random::random_hex::<8>().map_err(|error| Problem::internal(&error))?;
         let discarded = format!("{}-{random}", Timestamp::now().as_millisecond());
+        self.write_origin(trash, &discarded, path)?;
         renameat_with(
             parent,
             name,
-            &self.trash,
+            trash,
             discarded.as_str(),
             RenameFlags::NOREPLACE,
         )
-        .map_err(|error| match error {
-            Errno::NOSPC | Errno::DQUOT => problems::problem_from_errno(error, path),
-            other => Problem::internal(&format_args!("`{path}` cannot go to the trash: {other}")),
+        .map_err(|error| {
+            self.forget_origin(trash, &discarded);
+            match error {
+                Errno::NOSPC | Errno::DQUOT => problems::problem_from_errno(error, path),
+                other => {
+                    Problem::internal(&format_args!("`{path}` cannot go to the trash: {other}"))
+                }
+            }
         })?;
-        fsync(&self.trash).map_err(Self::problem_for(path))?;
+        fsync(trash).map_err(Self::problem_for(path))?;
         Ok(discarded)
     }
 
     fn trashed_usage(&self, name: &str) -> TreeUsage {
-        open_directory(&self.trash, name)
+        let Some(trash) = &self.trash else {
+            return TreeUsage::default();
+        };
+        open_directory(trash, name)
             .and_then(|discarded| count::count_tree(discarded, count::StaleTempFiles::Remove))
             .unwrap_or_default()
     }
@@ -116,13 +155,8 @@ impl SharedDirectory {
             .open_dir(path, SymlinkPolicy::Refuse)
             .and_then(Dir::new)
             .and_then(tree::read_entries)
-            .map_or(0, |(_, names)| names.len());
-        let noun = if entries == 1 { "entry" } else { "entries" };
-        Problem::precondition(format!(
-            "`{path}` is not empty ({entries} {noun}); pass recursive=true"
-        ))
-        .with_reason("not_empty")
-        .with_detail("recursive", "required")
+            .map_or(0, |(_, names)| names.len() as u64);
+        problems::not_empty(path, entries)
     }
 }
 
@@ -147,7 +181,7 @@ pub fn empty_trash(trash: &Path, before: Timestamp) -> io::Result<u64> {
         } else {
             fs::remove_file(entry.path())?;
         }
-        removed += 1;
+        removed += u64::from(!name.to_str().is_some_and(is_origin));
     }
     Ok(removed)
 }

@@ -11,7 +11,7 @@ use std::{
 
 use hermes_config::{
     beneath::{DIRECTORY_FLAGS, SymlinkPolicy, open_beneath},
-    private_file::{NewFileMode, TempFile},
+    private_file::{NewFileMode, TempFile, chown_to_directory_owner},
 };
 use rustix::{
     fs::{
@@ -23,7 +23,7 @@ use rustix::{
 
 use super::SharedDirectory;
 use crate::{
-    Problem, ProblemCode,
+    Problem,
     storage::files::{
         CreateOutcome, FileEntry, IfMatch, SharePath, TreeUsage, WriteMode, WrittenFile,
         path::TEMP_PREFIX, problems, tree,
@@ -43,14 +43,7 @@ impl SharedDirectory {
     ) -> Result<(CreateOutcome, WrittenFile), Problem> {
         let limits = self.limits();
         if content.len() > limits.write_bytes {
-            return Err(Problem::new(
-                ProblemCode::PayloadTooLarge,
-                format!(
-                    "a write has at most {} bytes, and this has {}: append the rest afterwards",
-                    limits.write_bytes,
-                    content.len()
-                ),
-            ));
+            return Err(problems::write_too_large(limits.write_bytes, content.len()));
         }
         self.ensure_counted()?;
         let _structure = self.tree_lock.read();
@@ -179,7 +172,7 @@ impl SharedDirectory {
 }
 
 /// The existing file at a path, if it may be written.
-fn find_writable(
+pub(super) fn find_writable(
     directory: &OwnedFd,
     name: &str,
     path: &SharePath,
@@ -199,8 +192,18 @@ fn find_writable(
 }
 
 fn overwrite(directory: &OwnedFd, name: &str, content: &[u8]) -> io::Result<Stat> {
+    overwrite_from(directory, name, content)
+}
+
+/// Replaces a file by what a reader gives. In a home, it belongs to the home's owner.
+pub(super) fn overwrite_from(
+    directory: &OwnedFd,
+    name: &str,
+    mut content: impl io::Read,
+) -> io::Result<Stat> {
     let mut draft = create_temp_file(directory.as_fd())?;
-    draft.file.write_all(content)?;
+    chown_to_directory_owner(&draft.file, directory)?;
+    io::copy(&mut content, &mut draft.file)?;
     persist(draft, directory.as_fd(), name)
 }
 
@@ -223,6 +226,9 @@ fn append(directory: &OwnedFd, name: &str, content: &[u8], exists: bool) -> io::
     if FileType::from_raw_mode(before.st_mode) != FileType::RegularFile || before.st_nlink > 1 {
         // It was replaced after the check.
         return Err(Errno::NXIO.into());
+    }
+    if !exists {
+        chown_to_directory_owner(&file, directory)?;
     }
     let written = file
         .write_all(content)
@@ -268,22 +274,27 @@ pub(crate) fn make_directories(
     made: &mut u64,
 ) -> Result<OwnedFd, Errno> {
     for name in names {
-        match mkdirat(&directory, *name, DIRECTORY_MODE) {
+        let is_new = match mkdirat(&directory, *name, DIRECTORY_MODE) {
             Ok(()) => {
                 *made += 1;
                 fsync(&directory)?;
+                true
             }
             // Created by another process, or it existed before.
-            Err(Errno::EXIST) => {}
+            Err(Errno::EXIST) => false,
             Err(error) => return Err(error),
-        }
-        directory = open_beneath(
+        };
+        let inside = open_beneath(
             &directory,
             name,
             DIRECTORY_FLAGS,
             Mode::empty(),
             SymlinkPolicy::Refuse,
         )?;
+        if is_new {
+            chown_to_directory_owner(&inside, &directory)?;
+        }
+        directory = inside;
     }
     Ok(directory)
 }

@@ -20,7 +20,7 @@ pub(crate) fn translate(pattern: &str) -> Result<TranslatedPattern, PatternError
     let mut translator = Translator {
         cursor: Cursor::new(pattern),
         frames: Vec::new(),
-        frame: Frame::new("", Cursor::new(pattern)),
+        frame: GroupFrame::new("", Cursor::new(pattern)),
         after_repeat: false,
     };
     translator.run()?;
@@ -50,7 +50,7 @@ enum Item {
 }
 
 /// An open group: the finished alternatives, and the current one.
-struct Frame<'a> {
+struct GroupFrame<'a> {
     opening: String,
     start: Cursor<'a>,
     finished: String,
@@ -59,7 +59,7 @@ struct Frame<'a> {
     items: Vec<Item>,
 }
 
-impl<'a> Frame<'a> {
+impl<'a> GroupFrame<'a> {
     fn new(opening: impl Into<String>, start: Cursor<'a>) -> Self {
         Self {
             opening: opening.into(),
@@ -99,8 +99,8 @@ impl<'a> Frame<'a> {
 struct Translator<'a> {
     cursor: Cursor<'a>,
     /// Enclosing groups.
-    frames: Vec<Frame<'a>>,
-    frame: Frame<'a>,
+    frames: Vec<GroupFrame<'a>>,
+    frame: GroupFrame<'a>,
     after_repeat: bool,
 }
 
@@ -204,7 +204,7 @@ impl<'a> Translator<'a> {
         if self.frames.len() >= MAX_NESTING {
             return Err(start.error_here("groups nest deeper than 200"));
         }
-        let outer = std::mem::replace(&mut self.frame, Frame::new(opening, start));
+        let outer = std::mem::replace(&mut self.frame, GroupFrame::new(opening, start));
         self.frames.push(outer);
         Ok(())
     }

@@ -1,41 +1,24 @@
 //! Approvals in SQLite.
 
 use async_trait::async_trait;
-use hermes_protocol::ApprovalChoice;
-use sqlx::{QueryBuilder, Sqlite, sqlite::SqliteRow};
+use hermes_protocol::FormAnswer;
+use sqlx::{QueryBuilder, Sqlite};
 
 use super::{
     Affected, SqliteState, commit,
     row::{ColumnReader, json_list},
 };
 use crate::{
-    ApprovalId, RunId, TenantId,
+    ApprovalId,
     api_types::{Approval, ApprovalState, Time},
     storage::{
         audit::NewAuditEntry,
-        state::{ApprovalQuery, ApprovalStore, NewDecision, Page, Paged, StateError},
+        state::{
+            ApprovalQuery, ApprovalStore, NewDecision, Page, Paged, StateError,
+            records::{approval_from_row, not_pending},
+        },
     },
 };
-
-fn approval_from_row(row: &SqliteRow) -> Result<Approval, StateError> {
-    Ok(Approval {
-        approval_id: row.id("id", ApprovalId::parse)?,
-        tenant_id: row.id("tenant", TenantId::parse)?,
-        run_id: row.id("run_id", RunId::parse)?,
-        state: row.word("state", ApprovalState::from_word)?,
-        command: row.text("command")?,
-        description: row.text("description")?,
-        created_at: row.time("created_at")?,
-        expires_at: row.optional_time("expires_at")?,
-        choice: row
-            .optional_text("choice")?
-            .map(|word| ApprovalChoice::parse(&word).map_err(StateError::broken))
-            .transpose()?,
-        decided_by: row.optional_text("decided_by")?,
-        decided_at: row.optional_time("decided_at")?,
-        reason: row.optional_text("reason")?,
-    })
-}
 
 #[async_trait]
 impl ApprovalStore for SqliteState {
@@ -54,6 +37,15 @@ impl ApprovalStore for SqliteState {
                 .fetch_optional(self.readers())
                 .await?;
         Ok(agent_id.flatten())
+    }
+
+    async fn form_answer(&self, id: &ApprovalId) -> Result<Option<FormAnswer>, StateError> {
+        let row = sqlx::query("SELECT answer FROM approvals WHERE id = ?1")
+            .bind(id.as_str())
+            .fetch_optional(self.readers())
+            .await?;
+        let answer = row.map(|row| row.optional_json("answer")).transpose()?;
+        Ok(answer.flatten())
     }
 
     async fn approvals(
@@ -114,9 +106,12 @@ impl ApprovalStore for SqliteState {
             Some(_) => ApprovalState::Decided,
             None => ApprovalState::Expired,
         };
+        let answer = decision.answer.as_ref();
+        let answer = answer.map(serde_json::to_string).transpose()?;
         let mut write = self.begin_change(Affected::NoTenant).await?;
         let decided = sqlx::query(
-            "UPDATE approvals SET state = ?2, choice = ?3, decided_by = ?4, decided_at = ?5, reason = ?6
+            "UPDATE approvals SET state = ?2, choice = ?3, decided_by = ?4, decided_at = ?5, reason = ?6,
+                 answer = ?7
              WHERE id = ?1 AND state = 'pending' RETURNING *",
         )
         .bind(id.as_str())
@@ -125,6 +120,7 @@ impl ApprovalStore for SqliteState {
         .bind(&decision.by)
         .bind(Time::now().millis())
         .bind(&decision.reason)
+        .bind(answer)
         .fetch_optional(&mut *write)
         .await?;
         let Some(row) = decided else {
@@ -134,12 +130,7 @@ impl ApprovalStore for SqliteState {
                     .fetch_optional(&mut *write)
                     .await?;
             return Err(match known {
-                Some(_) => StateError::Conflict {
-                    reason: "not_pending",
-                    message:
-                        "the approval is no longer pending: it was decided, or its run has ended"
-                            .into(),
-                },
+                Some(_) => not_pending(),
                 None => StateError::NotFound { what: "approval" },
             });
         };
@@ -151,7 +142,7 @@ impl ApprovalStore for SqliteState {
 
     async fn mark_delivered(&self, id: &ApprovalId) -> Result<(), StateError> {
         let mut write = self.begin_change(Affected::NoTenant).await?;
-        sqlx::query("UPDATE approvals SET delivered = 1 WHERE id = ?1")
+        sqlx::query("UPDATE approvals SET delivered = 1, answer = NULL WHERE id = ?1")
             .bind(id.as_str())
             .execute(&mut *write)
             .await?;

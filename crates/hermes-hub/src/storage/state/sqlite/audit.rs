@@ -8,8 +8,7 @@ use sqlx::{AssertSqlSafe, SqliteConnection, sqlite::SqliteRow};
 use super::{
     Affected, SqliteState, WriteTransaction,
     change::{leave_link, take_link},
-    commit,
-    idempotency::{self, KeyProgress},
+    commit, idempotency,
     row::{ColumnReader, parse_hash},
     to_column, write_error,
 };
@@ -21,7 +20,8 @@ use crate::{
             chain::{self, AppendedEntry, EntryClock},
         },
         state::{
-            AUDIT_PORTION, AuditQuery, AuditStore, ChainCheck, ChainHead, Page, Paged, StateError,
+            AUDIT_PORTION, AuditPart, AuditPoint, AuditQuery, AuditStore, ChainCheck, ChainHead,
+            Page, Paged, StateError, records::KeyProgress,
         },
     },
 };
@@ -50,6 +50,23 @@ impl SqliteState {
         if let Some(key) = key {
             idempotency::mark_progress(write, &key, KeyProgress::Effected).await?;
         }
+        Ok(())
+    }
+
+    /// Adds the entries of several changes, which have no idempotency keys, to their transaction.
+    pub(super) async fn append_effects(
+        &self,
+        write: &mut WriteTransaction<'_>,
+        entries: Vec<NewAuditEntry>,
+    ) -> Result<(), StateError> {
+        let mut link = match write.take_chain_position() {
+            Some(link) => link,
+            None => load_chain_position(write, &self.node)
+                .await
+                .map_err(audit_write_error)?,
+        };
+        append_entries(write, &self.node, &mut link, entries).await?;
+        write.leave_chain_position(link);
         Ok(())
     }
 
@@ -143,6 +160,31 @@ async fn insert_entries(
     Ok(())
 }
 
+/// Appends entries to a chain, and stores them.
+async fn append_entries(
+    write: &mut SqliteConnection,
+    chain: &str,
+    link: &mut ChainPosition,
+    entries: Vec<NewAuditEntry>,
+) -> Result<(), StateError> {
+    let mut clock = EntryClock::now();
+    let mut entries = entries.into_iter().peekable();
+    // Written in parts, so that requests are answered in between.
+    while entries.peek().is_some() {
+        let part = entries.by_ref().take(MAX_ROWS_PER_INSERT);
+        let rows: Vec<_> = part
+            .map(|entry| {
+                let added = link.append(chain, &entry, None, None, &mut clock)?;
+                Ok::<_, StateError>(StoredEntry::new(entry, added, link))
+            })
+            .collect::<Result<_, _>>()?;
+        insert_entries(write, chain, rows)
+            .await
+            .map_err(audit_write_error)?;
+    }
+    Ok(())
+}
+
 /// Reuses the previous text if it is the same: neighbouring entries are mostly alike.
 fn reuse_text(last: &mut Arc<str>, text: &str) -> Arc<str> {
     if **last != *text {
@@ -200,21 +242,7 @@ impl AuditStore for SqliteState {
                 .await
                 .map_err(audit_write_error)?,
         };
-        let mut clock = EntryClock::now();
-        let mut entries = entries.into_iter().peekable();
-        // Written in parts, so that requests are answered in between.
-        while entries.peek().is_some() {
-            let part = entries.by_ref().take(MAX_ROWS_PER_INSERT);
-            let rows: Vec<_> = part
-                .map(|entry| {
-                    let added = link.append(&self.node, &entry, None, None, &mut clock)?;
-                    Ok::<_, StateError>(StoredEntry::new(entry, added, &link))
-                })
-                .collect::<Result<_, _>>()?;
-            insert_entries(&mut write, &self.node, rows)
-                .await
-                .map_err(audit_write_error)?;
-        }
+        append_entries(&mut write, &self.node, &mut link, entries).await?;
         leave_link(&mut write, link);
         write.commit().await.map_err(write_error)?;
         // The entries are already committed; indexing is retried every minute.
@@ -261,6 +289,17 @@ impl AuditStore for SqliteState {
         let heads = load_heads(&mut connection).await?;
         let chains = heads.into_iter().map(|head| head.chain);
         verify::verify_chains(&mut connection, chains.collect()).await
+    }
+
+    async fn verify_audit_part(
+        &self,
+        after: Option<&AuditPoint>,
+        most: u32,
+    ) -> Result<AuditPart, StateError> {
+        // In one read transaction, so that nothing is deleted meanwhile because of its age.
+        let mut moment = self.readers().begin().await?;
+        let heads = load_heads(&mut moment).await?;
+        verify::verify_part(&mut moment, after, most, &heads).await
     }
 
     async fn prune_audit(&self, before: Time) -> Result<u64, StateError> {

@@ -12,7 +12,10 @@ use sqlx::SqliteConnection;
 use super::{StateError, write_error};
 use crate::{
     TenantId,
-    storage::{audit::ChainPosition, state::ChangeCount},
+    storage::{
+        audit::ChainPosition,
+        state::{ChangeCount, commit_trace::trace_commit},
+    },
 };
 
 /// Tenants share counters, so that there need not be one for each; who shares one is looked up once too often.
@@ -25,6 +28,8 @@ pub(super) enum Affected<'a> {
     NoTenant,
     /// This tenant's.
     Tenant(&'a TenantId),
+    /// These tenants'.
+    Tenants(&'a [&'a TenantId]),
     /// Any number of tenants'.
     AllTenants,
 }
@@ -70,11 +75,12 @@ impl ChangeCounter {
         &self.of_tenants[index]
     }
 
-    fn affected(&self, affected: Affected<'_>) -> Option<&Counter> {
+    fn affected(&self, affected: Affected<'_>) -> Vec<&Counter> {
         match affected {
-            Affected::NoTenant => None,
-            Affected::Tenant(tenant) => Some(self.counter(tenant)),
-            Affected::AllTenants => Some(&self.of_all),
+            Affected::NoTenant => Vec::new(),
+            Affected::Tenant(tenant) => vec![self.counter(tenant)],
+            Affected::Tenants(tenants) => tenants.iter().map(|id| self.counter(id)).collect(),
+            Affected::AllTenants => vec![&self.of_all],
         }
     }
 }
@@ -87,19 +93,18 @@ pub(super) struct WriteTransaction<'a> {
 
 struct ChangeGuard<'a> {
     changes: &'a ChangeCounter,
-    counter: Option<&'a Counter>,
+    counters: Vec<&'a Counter>,
     is_committing: bool,
 }
 
 impl Drop for ChangeGuard<'_> {
     fn drop(&mut self) {
-        let Some(counter) = self.counter else {
-            return;
-        };
-        if self.is_committing {
+        if self.is_committing && !self.counters.is_empty() {
             self.changes.is_uncertain.store(true, Ordering::SeqCst);
         }
-        counter.ended.fetch_add(1, Ordering::SeqCst);
+        for counter in &self.counters {
+            counter.ended.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }
 
@@ -111,10 +116,10 @@ impl<'a> WriteTransaction<'a> {
     ) -> Self {
         let counted = ChangeGuard {
             changes,
-            counter: changes.affected(affected),
+            counters: changes.affected(affected),
             is_committing: false,
         };
-        if let Some(counter) = counted.counter {
+        for counter in &counted.counters {
             counter.begun.fetch_add(1, Ordering::SeqCst);
         }
         Self { write, counted }
@@ -147,7 +152,7 @@ pub(super) fn leave_link(write: &mut GroupWrite<'_>, link: ChainPosition) {
 pub(super) async fn commit(change: WriteTransaction<'_>) -> Result<(), StateError> {
     let WriteTransaction { write, mut counted } = change;
     counted.is_committing = true;
-    let committed = write.commit().await;
+    let committed = trace_commit("sqlite", write.commit_together()).await;
     counted.is_committing = false;
     committed.map_err(write_error)
 }

@@ -1,17 +1,21 @@
 //! The scheduler's state in SQLite.
 
 use async_trait::async_trait;
-use sqlx::{Row, SqliteConnection};
+use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
 
 use super::{
-    Affected, SqliteState, WriteTransaction, commit, row::ColumnReader, runs::insert_run, to_column,
+    Affected, SqliteState, WriteTransaction, commit,
+    row::{ColumnReader, json_list},
+    runs::insert_run,
+    to_column,
 };
 use crate::{
     JobId, RunId, TenantId,
     api_types::Time,
     storage::state::{
-        CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, NewFire, Page,
-        Paged, StateError,
+        CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, NewFire,
+        NextJobTime, Page, Paged, StateError,
+        cron::{last_shown_job, page_next_jobs},
     },
 };
 
@@ -121,6 +125,35 @@ impl CronStore for SqliteState {
         .fetch_optional(self.readers())
         .await?;
         row.map(|row| row.time("next")).transpose()
+    }
+
+    async fn next_jobs(
+        &self,
+        only: Option<&[TenantId]>,
+        page: &Page,
+    ) -> Result<Paged<NextJobTime>, StateError> {
+        let mut sql = QueryBuilder::<Sqlite>::new(
+            "SELECT j.tenant, j.job, j.next FROM job_times j CROSS JOIN tenants t ON t.id = j.tenant
+             WHERE j.next IS NOT NULL AND t.deleted_at IS NULL",
+        );
+        if let Some(only) = json_list(only)? {
+            sql.push(" AND j.tenant IN (SELECT value FROM json_each(")
+                .push_bind(only)
+                .push("))");
+        }
+        if let Some((next, tenant, job)) = last_shown_job(page)? {
+            sql.push(" AND (j.next, j.tenant, j.job) > (")
+                .push_bind(next)
+                .push(", ")
+                .push_bind(tenant)
+                .push(", ")
+                .push_bind(job)
+                .push(")");
+        }
+        sql.push(" ORDER BY j.next, j.tenant, j.job LIMIT ")
+            .push_bind(page.fetch_limit());
+        let rows = sql.build().fetch_all(self.readers()).await?;
+        page_next_jobs(&rows, page)
     }
 
     async fn job_times(&self, tenant: &TenantId) -> Result<Vec<JobDueTime>, StateError> {

@@ -2,7 +2,6 @@
 
 use async_trait::async_trait;
 use serde_json::Value;
-use sqlx::sqlite::SqliteRow;
 
 use super::{Affected, SqliteState, commit, row::ColumnReader, to_column};
 use crate::{
@@ -10,19 +9,12 @@ use crate::{
     api_types::Time,
     storage::{
         audit::NewAuditEntry,
-        state::{AppliedCounts, Document, DocumentKind, DocumentStore, Page, Paged, StateError},
+        state::{
+            AppliedCounts, Document, DocumentKind, DocumentStore, Page, Paged, StateError,
+            records::document_from_row,
+        },
     },
 };
-
-fn document_from_row(row: &SqliteRow) -> Result<Document, StateError> {
-    Ok(Document {
-        kind: row.word("kind", DocumentKind::from_word)?,
-        revision: row.count("revision")?,
-        content: row.json("content")?,
-        updated_at: row.time("updated_at")?,
-        updated_by: row.text("updated_by")?,
-    })
-}
 
 #[async_trait]
 impl DocumentStore for SqliteState {
@@ -147,9 +139,11 @@ impl DocumentStore for SqliteState {
         revision: u64,
     ) -> Result<AppliedCounts, StateError> {
         let row = sqlx::query(
-            "SELECT COUNT(*) AS tenants, COUNT(a.tenant) AS applied FROM tenants t
-             LEFT JOIN applied a ON a.kind = ?1 AND a.tenant = t.id AND a.revision >= ?2
-             WHERE t.deleted_at IS NULL",
+            // From indexes alone: the rows of deleted tenants, which are few, are taken off.
+            "SELECT (SELECT COUNT(*) FROM tenants WHERE status <> 'deleted') AS tenants,
+                 (SELECT COUNT(*) FROM applied WHERE kind = ?1 AND revision >= ?2)
+                 - (SELECT COUNT(*) FROM tenants t CROSS JOIN applied a
+                    ON a.kind = ?1 AND a.tenant = t.id AND a.revision >= ?2 WHERE t.status = 'deleted') AS applied",
         )
         .bind(kind.as_str())
         .bind(to_column(revision))
@@ -158,7 +152,7 @@ impl DocumentStore for SqliteState {
         let applied = row.count("applied")?;
         Ok(AppliedCounts {
             applied,
-            pending: row.count("tenants")? - applied,
+            pending: row.count("tenants")?.saturating_sub(applied),
         })
     }
 }

@@ -4,10 +4,7 @@ use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
 use super::{
-    Affected, SqliteState, audit, commit,
-    idempotency::{KeyProgress, mark_progress},
-    row::ColumnReader,
-    to_column,
+    Affected, SqliteState, audit, commit, idempotency::mark_progress, row::ColumnReader, to_column,
 };
 use crate::{
     GroupId, TenantId,
@@ -17,16 +14,10 @@ use crate::{
         state::{
             FileOperation, FileOperationStore, FileOutcome, NewFileOperation, SpaceReservation,
             StateError, StorageUsage, TotalUsage, UnfinishedOperation, UsageOwner,
+            records::{KeyProgress, check_in_progress, check_room, owner_key},
         },
     },
 };
-
-fn owner_key(owner: &UsageOwner) -> (&'static str, &str) {
-    match owner {
-        UsageOwner::Tenant(id) => ("tenant", id.as_str()),
-        UsageOwner::Group(id) => ("group", id.as_str()),
-    }
-}
 
 /// Whose record shows the space that an owner takes.
 fn affected(owner: Option<&UsageOwner>) -> Affected<'_> {
@@ -70,41 +61,11 @@ async fn check_quota(
     .bind(owner)
     .fetch_one(write)
     .await?;
-    for (what, taken, wanted, most) in [
-        (
-            "bytes",
-            row.optional_count("bytes")?,
-            reserve.bytes,
-            reserve.max_bytes,
-        ),
-        (
-            "files",
-            row.optional_count("files")?,
-            reserve.files,
-            reserve.max_files,
-        ),
-    ] {
-        let taken = taken.unwrap_or_default();
-        if most.is_some_and(|most| wanted > 0 && taken.saturating_add(wanted) > most) {
-            return Err(StateError::OverQuota {
-                message: format!(
-                    "{wanted} more {what} exceed the quota of {} ({taken} are taken); remove something, or ask for a larger quota",
-                    most.unwrap_or_default()
-                ),
-            });
-        }
-    }
-    Ok(())
-}
-
-fn check_in_progress(rows_affected: u64) -> Result<(), StateError> {
-    if rows_affected == 0 {
-        return Err(StateError::Conflict {
-            reason: "not_under_way",
-            message: "the operation was settled before".into(),
-        });
-    }
-    Ok(())
+    check_room(
+        reserve,
+        row.optional_count("bytes")?,
+        row.optional_count("files")?,
+    )
 }
 
 impl SqliteState {

@@ -1,17 +1,17 @@
 //! Groups and members in SQLite.
 
 use async_trait::async_trait;
-use sqlx::{QueryBuilder, Sqlite, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
 use super::{Affected, SqliteState, commit, row::ColumnReader, to_column};
 use crate::{
     GroupId, TenantId,
-    api_types::{Group, GroupKind, GroupMember, MemberAccess, Share, Time},
+    api_types::{Group, GroupMember, MemberAccess, Share, Time},
     storage::{
         audit::NewAuditEntry,
         state::{
             GroupChange, GroupDeletion, GroupRecord, GroupStore, Page, Paged, StateError,
-            StorageUsage,
+            records::{group_from_row, share_from_row},
         },
     },
 };
@@ -40,35 +40,6 @@ macro_rules! select_share {
 }
 
 const NO_GROUP: StateError = StateError::NotFound { what: "group" };
-
-fn group_from_row(row: &SqliteRow) -> Result<GroupRecord, StateError> {
-    Ok(GroupRecord {
-        group: Group {
-            id: row.id("id", GroupId::parse)?,
-            display_name: row.text("display_name")?,
-            kind: row.word("kind", GroupKind::from_word)?,
-            quota_bytes: row.count("quota_bytes")?,
-        },
-        used: StorageUsage {
-            bytes: row.optional_count("used_bytes")?.unwrap_or_default(),
-            files: row.optional_count("used_files")?.unwrap_or_default(),
-        },
-        revision: row.count("revision")?,
-        created_at: row.time("created_at")?,
-        updated_at: row.time("updated_at")?,
-    })
-}
-
-fn share_from_row(row: &SqliteRow) -> Result<Share, StateError> {
-    Ok(Share {
-        group_id: row.id("id", GroupId::parse)?,
-        display_name: row.text("display_name")?,
-        kind: row.word("kind", GroupKind::from_word)?,
-        access: row.word("access", MemberAccess::from_word)?,
-        used_bytes: row.count("used_bytes")?,
-        quota_bytes: row.count("quota_bytes")?,
-    })
-}
 
 async fn find_group(
     connection: &mut SqliteConnection,

@@ -8,19 +8,12 @@ use sqlx::SqliteConnection;
 use super::{Affected, SqliteState, commit, row::ColumnReader};
 use crate::{
     api_types::Time,
-    storage::state::{IdempotencyKey, IdempotencyStore, KeyClaim, StateError, StoredReply},
+    storage::state::{
+        IdempotencyKey, IdempotencyStore, KeyClaim, StateError, StoredReply, records::KeyProgress,
+    },
 };
 
 const KEY_RETENTION: Duration = Duration::from_hours(24);
-
-/// The progress of a request whose reply is not stored yet.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum KeyProgress {
-    /// It may take effect from now on; set in the transaction of its intent.
-    Begun,
-    /// It took effect; set in the transaction of the effect.
-    Effected,
-}
 
 /// Sets the progress of a request, which never goes back.
 pub(super) async fn mark_progress(
@@ -28,10 +21,6 @@ pub(super) async fn mark_progress(
     key: &IdempotencyKey,
     progress: KeyProgress,
 ) -> Result<(), StateError> {
-    let state = match progress {
-        KeyProgress::Begun => "begun",
-        KeyProgress::Effected => "effected",
-    };
     sqlx::query(
         "UPDATE idempotency SET state = ?4 WHERE token = ?1 AND route = ?2 AND key = ?3
              AND state IN ('running', 'begun')",
@@ -39,7 +28,7 @@ pub(super) async fn mark_progress(
     .bind(&key.token)
     .bind(&key.route)
     .bind(&key.key)
-    .bind(state)
+    .bind(progress.as_str())
     .execute(write)
     .await?;
     Ok(())

@@ -6,13 +6,13 @@ mod update;
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;
-use hermes_protocol::RunEvent;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
 use super::{
     Affected, SqliteState, commit,
     row::{ColumnReader, json_list},
     to_column,
+    usage::{check_limits, count_ended, note_work},
 };
 use crate::{
     RunId, TenantId,
@@ -20,13 +20,15 @@ use crate::{
     storage::{
         audit::NewAuditEntry,
         state::{
-            NewEvent, NewRun, Page, Paged, RunEventPage, RunQuery, RunQueueStore, RunRecord,
+            NewHubEvent, NewRun, Page, Paged, RunEventPage, RunQuery, RunQueueStore, RunRecord,
             RunStore, RunUpdate, RunUpdated, StateError,
+            records::{apply_change, check_status, record_from_row, requeue_record, run_from_row},
+            usage::count_tool_calls,
         },
     },
 };
 
-pub(super) use record::{find_run, insert_run, record_from_row};
+pub(super) use record::{find_run, insert_run};
 pub(super) use update::{add_events, store_run, void_pending};
 
 /// Runs deleted in one transaction, so that others do not wait long.
@@ -53,6 +55,7 @@ impl RunStore for SqliteState {
                 ),
             });
         }
+        check_limits(&mut write, &run.tenant).await?;
         insert_run(&mut write, &run).await?;
         self.append_effect(&mut write, entry).await?;
         let (_, record) = find_run(&mut write, &run.tenant, &run.id).await?;
@@ -87,6 +90,20 @@ impl RunStore for SqliteState {
         if let Some(job) = &query.job {
             sql.push(" AND job = ").push_bind(job.as_str());
         }
+        if let Some(model) = &query.model {
+            sql.push(" AND model = ").push_bind(model.as_str());
+        }
+        // Runs are numbered as they are requested: with a bound on the number, the order needs no sorting.
+        if let Some(since) = query.since {
+            sql.push(" AND number >= (SELECT number FROM runs WHERE created_at >= ")
+                .push_bind(since.millis())
+                .push(" ORDER BY created_at, number LIMIT 1)");
+        }
+        if let Some(until) = query.until {
+            sql.push(" AND number <= (SELECT number FROM runs WHERE created_at < ")
+                .push_bind(until.millis())
+                .push(" ORDER BY created_at DESC, number DESC LIMIT 1)");
+        }
         if let Some([last]) = page.cursor_key::<1>()? {
             let last: i64 = last.parse().map_err(|_| StateError::BadCursor)?;
             sql.push(" AND number < ").push_bind(last);
@@ -96,7 +113,7 @@ impl RunStore for SqliteState {
         let rows = sql.build().fetch_all(self.readers()).await?;
         let runs: Vec<_> = rows
             .iter()
-            .map(|row| Ok::<_, StateError>((row.count("number")?, record::run_from_row(row)?)))
+            .map(|row| Ok::<_, StateError>((row.count("number")?, run_from_row(row)?)))
             .collect::<Result<_, _>>()?;
         Ok(Paged::from_fetched(runs, page, |(number, _)| [number.to_string()]).map(|(_, run)| run))
     }
@@ -131,21 +148,31 @@ impl RunStore for SqliteState {
     ) -> Result<RunUpdated, StateError> {
         let mut write = self.begin_change(Affected::NoTenant).await?;
         let (number, mut record) = find_run(&mut write, tenant, id).await?;
-        update::check_status(&record, &update.allowed_from)?;
+        check_status(&record, &update.allowed_from)?;
         let events = add_events(&mut write, number, &mut record, update.events).await?;
+        let mut news = Vec::new();
         for asked in update.new_approvals {
             let is_new = update::add_approval(&mut write, number, &record, &asked).await?;
+            if is_new && asked.carried.is_none() {
+                news.push(NewHubEvent::approval_waiting(&record, &asked));
+            }
             if let Some(carried) = asked.carried.filter(|_| is_new) {
                 update::carry_decision(&mut write, &carried.from, &asked.id).await?;
                 self.append_effect(&mut write, carried.entry).await?;
             }
         }
-        update::apply_change(&mut record, update.change);
+        let model = update.change.model.as_deref();
+        note_work(&mut write, number, count_tool_calls(&events), model).await?;
+        apply_change(&mut record, update.change);
         store_run(&mut write, number, &mut record).await?;
+        if record.run.status.is_final() {
+            count_ended(&mut write, number, &record).await?;
+            news.push(NewHubEvent::run_ended(&record));
+        }
         if let Some(entry) = update.entry {
             self.append_effect(&mut write, entry).await?;
         }
-        commit(write).await?;
+        self.commit_with(write, &news).await?;
         Ok(RunUpdated { record, events })
     }
 
@@ -281,30 +308,7 @@ impl RunQueueStore for SqliteState {
     ) -> Result<RunUpdated, StateError> {
         let mut write = self.begin_change(Affected::NoTenant).await?;
         let (number, mut record) = find_run(&mut write, tenant, id).await?;
-        if !matches!(
-            record.run.status,
-            RunStatus::Running | RunStatus::WaitingForApproval
-        ) {
-            return Err(StateError::Conflict {
-                reason: "run_status",
-                message: format!("the run is {}, not running", record.run.status),
-            });
-        }
-        record.run.attempt += 1;
-        record.run.status = RunStatus::Queued;
-        record.called_tool = false;
-        record.agent_run = None;
-        record.agent_sequence = 0;
-        record.node = None;
-        record.started_at = None;
-        let event = NewEvent {
-            event: RunEvent::Requeued {
-                attempt: record.run.attempt,
-                reason: reason.to_owned(),
-                message,
-            },
-            agent_sequence: None,
-        };
+        let event = requeue_record(&mut record, reason, message)?;
         let events = add_events(&mut write, number, &mut record, vec![event]).await?;
         void_pending(&mut write, number).await?;
         store_run(&mut write, number, &mut record).await?;

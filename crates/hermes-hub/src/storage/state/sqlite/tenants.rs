@@ -5,31 +5,36 @@ use sqlx::{QueryBuilder, Sqlite};
 
 use super::{
     Affected, SqliteState, commit,
-    env::{set_variable, unset_variable},
+    env::set_variable,
     row::{ColumnReader, json_list},
     to_column,
 };
 use crate::{
     TenantId,
     api_types::{
-        AccessStatus, Condition, KeyHash, RuntimeKeyInfo, TenantAccess, TenantStatus, Time,
+        AccessStatus, HubEventType, KeyHash, RuntimeKeyInfo, TenantAccess, TenantStatus, Time,
     },
     storage::{
         audit::NewAuditEntry,
         encryption::EncryptedSecret,
         state::{
-            AccessChange, NewRuntimeKey, NewTenant, Page, Paged, Propagation, StateError,
+            AccessChange, NewHubEvent, NewRuntimeKey, NewTenant, Page, Paged, StateError,
             TenantChange, TenantDeletion, TenantFilter, TenantHome, TenantObservation, TenantQuery,
             TenantRecord, TenantStore,
+            records::{merge_conditions, tenant_from_row},
+            tenant_updates::{
+                MAX_TENANT_UPDATES, TenantUpdate, TenantUpdater as _, update_together,
+            },
+            tenants::label_text,
         },
     },
 };
 
 mod record;
+mod update;
 
 use record::{
-    NO_TENANT, find_present, find_tenant, optional_json, reload_tenant, select_tenant, set_groups,
-    tenant_from_row, to_json,
+    NO_TENANT, find_present, find_tenant, reload_tenant, select_tenant, set_groups, to_json,
 };
 
 #[async_trait]
@@ -83,7 +88,8 @@ impl TenantStore for SqliteState {
         }
         self.append_effect(&mut write, entry).await?;
         let made = reload_tenant(&mut write, &tenant.id).await?;
-        commit(write).await?;
+        let events = [NewHubEvent::tenant(HubEventType::TenantCreated, &made)];
+        self.commit_with(write, &events).await?;
         Ok(made)
     }
 
@@ -124,6 +130,20 @@ impl TenantStore for SqliteState {
                 .push(")) OR instr(lower(t.display_name), lower(")
                 .push_bind(text.clone())
                 .push(")))");
+        }
+        if let Some(flavor) = &query.flavor {
+            sql.push(" AND t.flavor = ").push_bind(flavor.clone());
+        }
+        if let Some((name, value)) = &query.label {
+            // As text first: most rows need not be parsed.
+            sql.push(" AND instr(t.labels, ")
+                .push_bind(label_text(name, value.as_deref())?)
+                .push(") > 0 AND EXISTS (SELECT 1 FROM json_each(t.labels) AS l WHERE l.key = ")
+                .push_bind(name.clone());
+            if let Some(value) = value {
+                sql.push(" AND l.value = ").push_bind(value.clone());
+            }
+            sql.push(")");
         }
         if let Some([last]) = page.cursor_key::<1>()? {
             sql.push(" AND t.id > ").push_bind(last);
@@ -183,59 +203,19 @@ impl TenantStore for SqliteState {
         expected: Option<u64>,
         entry: NewAuditEntry,
     ) -> Result<TenantRecord, StateError> {
-        let mut write = self.begin_change(Affected::Tenant(id)).await?;
-        let reach = match change.propagation {
-            Propagation::ViaAgent => "agent",
-            Propagation::NotNeeded => "nobody",
-            Propagation::NoAgent => "no agent",
+        let update = TenantUpdate {
+            id: id.clone(),
+            change,
+            expected,
+            entry,
         };
-        // One statement: each is a way to the database's thread and back, which costs more than the work there.
-        let changed = sqlx::query(
-            "UPDATE tenants SET display_name = IFNULL(?3, display_name), flavor = IFNULL(?4, flavor),
-                 agent = IFNULL(?5, agent), storage = IFNULL(?6, storage), browser = IFNULL(?7, browser),
-                 labels = IFNULL(?8, labels), generation = generation + 1, revision = revision + 1, updated_at = ?9,
-                 observed_generation = CASE
-                     WHEN ?10 = 'no agent' OR (?10 = 'nobody' AND observed_generation = generation) THEN generation + 1
-                     ELSE observed_generation END
-             WHERE id = ?1 AND status <> 'deleted' AND revision = IFNULL(?2, revision)
-             RETURNING *,
-                 (SELECT bytes FROM usage WHERE kind = 'tenant' AND owner = ?1) AS used_bytes,
-                 (SELECT files FROM usage WHERE kind = 'tenant' AND owner = ?1) AS used_files,
-                 (SELECT json_group_array(json_object('id', group_id, 'access', access))
-                  FROM members WHERE tenant = ?1) AS memberships",
-        )
-        .bind(id.as_str())
-        .bind(expected.map(to_column))
-        .bind(&change.display_name)
-        .bind(&change.flavor)
-        .bind(optional_json(change.agent.as_ref())?)
-        .bind(optional_json(change.storage.as_ref())?)
-        .bind(optional_json(change.browser.as_ref())?)
-        .bind(optional_json(change.labels.as_ref())?)
-        .bind(Time::now().millis())
-        .bind(reach)
-        .fetch_optional(&mut *write)
-        .await?;
-        let Some(changed) = changed else {
-            find_present(&mut write, id, expected).await?;
-            return Err(StateError::Changed { what: "tenant" });
-        };
-        let mut tenant = tenant_from_row(&changed)?;
-        if let Some(groups) = &change.groups {
-            set_groups(&mut write, id, groups).await?;
+        if !update.is_of_one_row() {
+            return self.update_alone(update).await;
         }
-        for variable in &change.env {
-            set_variable(&mut write, id, variable).await?;
-        }
-        for name in &change.unset_env {
-            unset_variable(&mut write, id, name).await?;
-        }
-        self.append_effect(&mut write, entry).await?;
-        if change.groups.is_some() {
-            tenant = reload_tenant(&mut write, id).await?;
-        }
-        commit(write).await?;
-        Ok(tenant)
+        let together = |updates| update_together(self, updates);
+        self.tenant_updates
+            .run(update, MAX_TENANT_UPDATES, together)
+            .await
     }
 
     async fn observe_tenant(
@@ -271,7 +251,8 @@ impl TenantStore for SqliteState {
         .execute(&mut *write)
         .await?;
         let changed = reload_tenant(&mut write, id).await?;
-        commit(write).await?;
+        let events = NewHubEvent::observed(&old, status, &conditions);
+        self.commit_with(write, &events).await?;
         Ok(changed)
     }
 
@@ -309,7 +290,8 @@ impl TenantStore for SqliteState {
         .await?;
         self.append_effect(&mut write, entry).await?;
         let changed = reload_tenant(&mut write, id).await?;
-        commit(write).await?;
+        let events = [NewHubEvent::tenant(HubEventType::TenantChanged, &changed)];
+        self.commit_with(write, &events).await?;
         Ok(changed.access)
     }
 
@@ -345,7 +327,9 @@ impl TenantStore for SqliteState {
         }
         self.append_effect(&mut write, entry).await?;
         let changed = reload_tenant(&mut write, id).await?;
-        commit(write).await?;
+        let deleted =
+            is_present.then(|| NewHubEvent::tenant(HubEventType::TenantDeleted, &changed));
+        self.commit_with(write, deleted.as_slice()).await?;
         Ok(changed)
     }
 
@@ -372,7 +356,8 @@ impl TenantStore for SqliteState {
             });
         }
         self.append_effect(&mut write, entry).await?;
-        commit(write).await?;
+        let events = [NewHubEvent::tenant(HubEventType::TenantChanged, &tenant)];
+        self.commit_with(write, &events).await?;
         Ok(tenant)
     }
 
@@ -440,21 +425,4 @@ impl TenantStore for SqliteState {
         .await?;
         row.map(|row| row.id("id", TenantId::parse)).transpose()
     }
-}
-
-/// New conditions among the old ones. One whose status is the same keeps the time since when.
-fn merge_conditions(old: &[Condition], new: Vec<Condition>) -> Vec<Condition> {
-    let mut merged = old.to_vec();
-    for mut condition in new {
-        match merged.iter_mut().find(|known| known.kind == condition.kind) {
-            Some(known) => {
-                if known.status == condition.status {
-                    condition.last_transition_time = known.last_transition_time;
-                }
-                *known = condition;
-            }
-            None => merged.push(condition),
-        }
-    }
-    merged
 }

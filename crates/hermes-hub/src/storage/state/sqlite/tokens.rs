@@ -1,45 +1,22 @@
 //! Management tokens in SQLite.
 
 use async_trait::async_trait;
-use sqlx::{SqliteConnection, sqlite::SqliteRow};
+use sqlx::SqliteConnection;
 
-use super::{
-    Affected, SqliteState, commit,
-    row::{ColumnReader, json_list, parse_hash},
-};
+use super::{Affected, SqliteState, commit, row::json_list};
 use crate::{
     TokenId,
-    api_types::{KeyHash, Role, Scopes, Time, Token},
+    api_types::{KeyHash, Role, Time},
     storage::{
         audit::NewAuditEntry,
-        state::{NewSecret, NewToken, Page, Paged, StateError, TokenRecord, TokenStore},
+        state::{
+            NewSecret, NewToken, Page, Paged, StateError, TokenRecord, TokenStore,
+            records::{is_unlimited, last_admin_token, token_from_row},
+        },
     },
 };
 
 const NO_TOKEN: StateError = StateError::NotFound { what: "token" };
-
-fn token_from_row(row: &SqliteRow) -> Result<TokenRecord, StateError> {
-    let role = row.optional_text("role")?;
-    let old = row
-        .optional_hash("old_hash")?
-        .zip(row.optional_time("old_until")?);
-    Ok(TokenRecord {
-        token: Token {
-            id: row.id("id", TokenId::parse)?,
-            name: row.text("name")?,
-            role: role.as_deref().and_then(Role::from_word),
-            scopes: row.json("scopes")?,
-            tenants: row.optional_json("tenants")?,
-            cidrs: row.json("cidrs")?,
-            last4: row.text("last4")?,
-            expires_at: row.optional_time("expires_at")?,
-            last_used_at: row.optional_time("last_used_at")?,
-        },
-        hash: KeyHash::from_bytes(parse_hash(row.bytes("hash")?)?),
-        old: old.map(|(hash, until)| (KeyHash::from_bytes(hash), until)),
-        created_at: row.time("created_at")?,
-    })
-}
 
 async fn find_token(
     connection: &mut SqliteConnection,
@@ -52,10 +29,25 @@ async fn find_token(
     token_from_row(&row.ok_or(NO_TOKEN)?)
 }
 
-/// Whether a token has all rights without restrictions.
-fn is_unlimited(token: &NewToken) -> bool {
-    let scopes = Scopes::granted(token.role, &token.scopes);
-    token.tenants.is_none() && Role::Admin.scopes().is_subset_of(scopes)
+async fn insert_token(write: &mut SqliteConnection, token: &NewToken) -> Result<(), StateError> {
+    sqlx::query(
+        "INSERT INTO tokens (id, name, role, scopes, tenants, cidrs, last4, hash, unlimited, expires_at, created_at)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+    )
+    .bind(token.id.as_str())
+    .bind(&token.name)
+    .bind(token.role.map(Role::as_str))
+    .bind(serde_json::to_string(&token.scopes)?)
+    .bind(json_list(token.tenants.as_deref())?)
+    .bind(serde_json::to_string(&token.cidrs)?)
+    .bind(&token.secret.last4)
+    .bind(token.secret.hash.as_bytes().as_slice())
+    .bind(is_unlimited(token))
+    .bind(token.expires_at.map(Time::millis))
+    .bind(Time::now().millis())
+    .execute(write)
+    .await?;
+    Ok(())
 }
 
 #[async_trait]
@@ -66,28 +58,29 @@ impl TokenStore for SqliteState {
         entry: NewAuditEntry,
     ) -> Result<TokenRecord, StateError> {
         let mut write = self.begin_change(Affected::NoTenant).await?;
-        sqlx::query(
-            "INSERT INTO tokens (id, name, role, scopes, tenants, cidrs, last4, hash, unlimited, expires_at,
-                 created_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
-        )
-        .bind(token.id.as_str())
-        .bind(&token.name)
-        .bind(token.role.map(Role::as_str))
-        .bind(serde_json::to_string(&token.scopes)?)
-        .bind(json_list(token.tenants.as_deref())?)
-        .bind(serde_json::to_string(&token.cidrs)?)
-        .bind(&token.secret.last4)
-        .bind(token.secret.hash.as_bytes().as_slice())
-        .bind(is_unlimited(&token))
-        .bind(token.expires_at.map(Time::millis))
-        .bind(Time::now().millis())
-        .execute(&mut *write)
-        .await?;
+        insert_token(&mut write, &token).await?;
         self.append_effect(&mut write, entry).await?;
         let made = find_token(&mut write, &token.id).await?;
         commit(write).await?;
         Ok(made)
+    }
+
+    async fn create_first_token(
+        &self,
+        token: NewToken,
+        entry: NewAuditEntry,
+    ) -> Result<bool, StateError> {
+        let mut write = self.begin_change(Affected::NoTenant).await?;
+        let is_known: bool = sqlx::query_scalar("SELECT EXISTS (SELECT 1 FROM tokens)")
+            .fetch_one(&mut *write)
+            .await?;
+        if is_known {
+            return Ok(false);
+        }
+        insert_token(&mut write, &token).await?;
+        self.append_effect(&mut write, entry).await?;
+        commit(write).await?;
+        Ok(true)
     }
 
     async fn token_of_key(&self, hash: &KeyHash) -> Result<Option<TokenRecord>, StateError> {
@@ -179,11 +172,7 @@ impl TokenStore for SqliteState {
         .fetch_one(&mut *write)
         .await?;
         if unlimited && others == 0 {
-            return Err(StateError::Conflict {
-                reason: "last_admin_token",
-                message: "this is the last admin token, or the one that lasts longest; create another before you revoke it"
-                    .into(),
-            });
+            return Err(last_admin_token());
         }
         sqlx::query("DELETE FROM tokens WHERE id = ?1")
             .bind(id.as_str())

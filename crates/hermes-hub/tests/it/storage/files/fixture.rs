@@ -1,14 +1,23 @@
 //! A share in a temporary directory, with a secret beside it.
 
-use std::{fmt::Debug, fs, path::PathBuf};
+use std::{fmt::Debug, fs, path::PathBuf, sync::Arc};
 
+use bytes::Bytes;
 use hermes_hub::{
-    Problem,
-    storage::files::{
-        CreateOutcome, DirectoryFiles, FileLimits, Files, IfMatch, SharePath, WriteMode,
-        WrittenFile,
+    GroupId, Problem,
+    settings::ObjectSettings,
+    storage::{
+        files::{
+            BlobStore, CreateOutcome, DirectoryFiles, FileLimits, Files, IfMatch, LineRange,
+            ObjectFiles, SharePath, TreeUsage, WriteMode, WrittenFile,
+        },
+        objects::Objects,
+        state::State,
     },
 };
+use hermes_testkit::postgres::TestDatabase;
+
+use crate::storage::state::open_postgres;
 
 pub(crate) const OUTSIDE_SECRET: &str = "SECRET of somebody else";
 
@@ -99,5 +108,164 @@ impl ShareFixture {
         assert_eq!(names, ["secret"]);
         let secret = fs::read_to_string(self.outside().join("secret")).unwrap();
         assert_eq!(secret, OUTSIDE_SECRET);
+    }
+}
+
+/// A share of either kind: in object storage for tests in a module of that name, otherwise in a directory.
+pub(crate) struct AnyShare {
+    pub(crate) files: Arc<dyn Files>,
+    kind: ShareKind,
+    limits: FileLimits,
+}
+
+enum ShareKind {
+    Directory(
+        DirectoryFiles,
+        #[expect(dead_code, reason = "removed with it")] tempfile::TempDir,
+    ),
+    Objects(Box<ObjectShareFixture>),
+}
+
+impl AnyShare {
+    pub(crate) async fn new() -> Self {
+        Self::with_limits(FileLimits::default()).await
+    }
+
+    pub(crate) async fn with_limits(limits: FileLimits) -> Self {
+        let thread = std::thread::current();
+        if thread.name().unwrap_or_default().contains("on_objects") {
+            let fixture = ObjectShareFixture::new().await;
+            return Self {
+                files: Arc::new(fixture.open(limits)),
+                kind: ShareKind::Objects(Box::new(fixture)),
+                limits,
+            };
+        }
+        let ShareFixture { directory, files } = ShareFixture::with_limits(limits);
+        Self {
+            files: Arc::new(files.clone()),
+            kind: ShareKind::Directory(files, directory),
+            limits,
+        }
+    }
+
+    /// Writes a file of any size.
+    pub(crate) async fn put(&self, to: &str, content: impl AsRef<[u8]>) {
+        self.files.set_limits(FileLimits::default());
+        let mut parts = content.as_ref().chunks(8 << 20);
+        let first = Bytes::copy_from_slice(parts.next().unwrap_or_default());
+        let mut mode = WriteMode::Overwrite;
+        for part in std::iter::once(first).chain(parts.map(Bytes::copy_from_slice)) {
+            self.files.write(&path(to), part, mode, None).await.unwrap();
+            mode = WriteMode::Append;
+        }
+        self.files.set_limits(self.limits);
+    }
+
+    /// The whole text of a file.
+    pub(crate) async fn content(&self, of: &str) -> String {
+        self.files.set_limits(FileLimits {
+            read_bytes: 1 << 30,
+            ..self.limits
+        });
+        let text = self.files.read(&path(of), LineRange::default()).await;
+        self.files.set_limits(self.limits);
+        text.unwrap().content
+    }
+
+    pub(crate) async fn exists(&self, at: &str) -> bool {
+        self.files.stat(&path(at)).await.is_ok()
+    }
+
+    /// The number of entries in a directory.
+    pub(crate) async fn count(&self, of: &str) -> usize {
+        self.files.list(&path(of)).await.unwrap().entries.len()
+    }
+
+    /// The usage, counted anew.
+    pub(crate) async fn count_usage(&self) -> TreeUsage {
+        match &self.kind {
+            ShareKind::Directory(files, _) => files.recount().await.unwrap(),
+            ShareKind::Objects(fixture) => fixture.count_usage(),
+        }
+    }
+
+    pub(crate) async fn write(
+        &self,
+        to: &str,
+        content: &str,
+    ) -> Result<(CreateOutcome, WrittenFile), Problem> {
+        self.write_as(to, content, WriteMode::Overwrite, None).await
+    }
+
+    pub(crate) async fn append(
+        &self,
+        to: &str,
+        content: &str,
+    ) -> Result<(CreateOutcome, WrittenFile), Problem> {
+        self.write_as(to, content, WriteMode::Append, None).await
+    }
+
+    pub(crate) async fn write_as(
+        &self,
+        to: &str,
+        content: &str,
+        mode: WriteMode,
+        condition: Option<IfMatch>,
+    ) -> Result<(CreateOutcome, WrittenFile), Problem> {
+        let content = content.as_bytes().to_vec().into();
+        self.files.write(&path(to), content, mode, condition).await
+    }
+}
+
+/// Object storage in a directory, with the index in a database of its own.
+pub(crate) struct ObjectShareFixture {
+    pub(crate) directory: tempfile::TempDir,
+    pub(crate) objects: Objects,
+    pub(crate) state: Arc<dyn State>,
+    pub(crate) database: TestDatabase,
+}
+
+impl ObjectShareFixture {
+    pub(crate) async fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let url = format!("file://{}", directory.path().join("objects").display());
+        let objects = Objects::open(&ObjectSettings::at(url)).unwrap();
+        Self::over(objects, directory).await
+    }
+
+    pub(crate) async fn over(objects: Objects, directory: tempfile::TempDir) -> Self {
+        let database = TestDatabase::create();
+        let state = open_postgres(database.url(), "n1").await;
+        Self {
+            directory,
+            objects,
+            state,
+            database,
+        }
+    }
+
+    pub(crate) fn blobs(&self, cache: &str) -> Arc<BlobStore> {
+        let index = self.state.share_index().unwrap();
+        let cache = self.directory.path().join(cache);
+        Arc::new(BlobStore::open(self.objects.clone(), index, &cache).unwrap())
+    }
+
+    /// The share as one node sees it.
+    pub(crate) fn open(&self, limits: FileLimits) -> ObjectFiles {
+        let index = self.state.share_index().unwrap();
+        let group = GroupId::parse("finance").unwrap();
+        ObjectFiles::open(group, index, self.blobs("cache"), limits)
+    }
+
+    fn count_usage(&self) -> TreeUsage {
+        let counted = self
+            .database
+            .run_sql("SELECT coalesce(sum(size), 0) || ' ' || count(*) FROM share_entries");
+        let (bytes, files) = counted.trim().split_once(' ').unwrap();
+        TreeUsage {
+            bytes: bytes.parse().unwrap(),
+            files: files.parse().unwrap(),
+        }
     }
 }

@@ -1,12 +1,10 @@
-use std::fs;
-
 use futures::future::join_all;
 use hermes_hub::{
     ProblemCode,
-    storage::files::{FileLimits, Files, QuotaLimits, RemoveMode, TreeUsage},
+    storage::files::{FileLimits, QuotaLimits, RemoveMode, TreeUsage},
 };
 
-use crate::storage::files::fixture::{ShareFixture, path};
+use crate::storage::files::fixture::{AnyShare, path};
 
 fn limited(bytes: Option<u64>, files: Option<u64>) -> FileLimits {
     FileLimits {
@@ -15,18 +13,18 @@ fn limited(bytes: Option<u64>, files: Option<u64>) -> FileLimits {
     }
 }
 
-/// Checks that the counted usage is that of the disk.
-async fn assert_counts_are_true(scene: &ShareFixture) -> TreeUsage {
+/// Checks that the kept usage is what a count finds.
+async fn assert_counts_are_true(scene: &AnyShare) -> TreeUsage {
     let kept = scene.files.usage().await.unwrap();
-    let counted = scene.files.recount().await.unwrap();
+    let counted = scene.count_usage().await;
     assert_eq!(kept, counted);
     counted
 }
 
 #[tokio::test]
 async fn the_count_follows_every_change() {
-    let scene = ShareFixture::new();
-    scene.put("before/a", "12345");
+    let scene = AnyShare::new().await;
+    scene.put("before/a", "12345").await;
     assert_eq!(
         scene.files.usage().await.unwrap(),
         TreeUsage { bytes: 5, files: 2 }
@@ -65,7 +63,7 @@ async fn the_count_follows_every_change() {
 
 #[tokio::test]
 async fn a_write_over_the_quota_is_refused_and_changes_nothing() {
-    let scene = ShareFixture::with_limits(limited(Some(10), Some(3)));
+    let scene = AnyShare::with_limits(limited(Some(10), Some(3))).await;
     scene.write("a", "12345678").await.unwrap();
     for refused in [
         scene.write("b", "123").await,
@@ -80,7 +78,7 @@ async fn a_write_over_the_quota_is_refused_and_changes_nothing() {
     }
     let problem = scene.write("x/y/z", "1").await.unwrap_err();
     assert_eq!(problem.reason, Some("quota"));
-    assert!(!scene.on_disk("x").exists());
+    assert!(!scene.exists("x").await);
     // The same size or less needs no quota.
     scene.write("a", "87654321").await.unwrap();
     scene.write("a", "1").await.unwrap();
@@ -90,7 +88,7 @@ async fn a_write_over_the_quota_is_refused_and_changes_nothing() {
 
 #[tokio::test]
 async fn other_limits_are_in_force_at_once() {
-    let scene = ShareFixture::with_limits(limited(Some(1), None));
+    let scene = AnyShare::with_limits(limited(Some(1), None)).await;
     assert!(scene.write("a", "12").await.is_err());
     scene.files.set_limits(limited(None, None));
     scene.write("a", "12").await.unwrap();
@@ -98,7 +96,7 @@ async fn other_limits_are_in_force_at_once() {
 
 #[tokio::test]
 async fn writers_side_by_side_do_not_pass_the_quota_together() {
-    let scene = ShareFixture::with_limits(limited(Some(1000), None));
+    let scene = AnyShare::with_limits(limited(Some(1000), None)).await;
     let names: Vec<String> = (0..40).map(|number| format!("f{number}")).collect();
     let content = "x".repeat(100);
     let results = join_all(names.iter().map(|name| scene.write(name, &content))).await;
@@ -118,7 +116,7 @@ async fn writers_side_by_side_do_not_pass_the_quota_together() {
 
 #[tokio::test]
 async fn the_quota_of_files_holds_in_a_race_too() {
-    let scene = ShareFixture::with_limits(limited(None, Some(12)));
+    let scene = AnyShare::with_limits(limited(None, Some(12))).await;
     let names: Vec<String> = (0..30)
         .map(|number| format!("d{}/f{number}", number % 3))
         .collect();
@@ -126,18 +124,4 @@ async fn the_quota_of_files_holds_in_a_race_too() {
     assert!(results.iter().any(Result::is_ok));
     let used = assert_counts_are_true(&scene).await;
     assert!(used.files <= 12, "{used:?}");
-}
-
-#[tokio::test]
-async fn remnants_of_interrupted_writes_are_invisible_and_cleared() {
-    let scene = ShareFixture::new();
-    scene.put("a", "12");
-    scene.put("dir/.hub-tmp-0123456789abcdef", "unfinished");
-    let listing = scene.files.list(&path("dir")).await.unwrap();
-    assert_eq!(listing.entries, []);
-    assert_eq!(
-        scene.files.recount().await.unwrap(),
-        TreeUsage { bytes: 2, files: 2 }
-    );
-    assert_eq!(fs::read_dir(scene.on_disk("dir")).unwrap().count(), 0);
 }

@@ -4,14 +4,14 @@ use std::{
 };
 
 use hermes_hub::storage::files::{
-    CaseMatching, EntryType, Files, FindQuery, FindResult, GrepQuery, GrepResult,
+    CaseMatching, EntryType, FindQuery, FindResult, GrepQuery, GrepResult,
 };
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use crate::storage::files::fixture::{ShareFixture, path, problem_status};
+use crate::storage::files::fixture::{AnyShare, path, problem_status};
 
-async fn grep(scene: &ShareFixture, pattern: &str) -> GrepResult {
+async fn grep(scene: &AnyShare, pattern: &str) -> GrepResult {
     let search = GrepQuery {
         pattern: pattern.into(),
         ..GrepQuery::default()
@@ -23,7 +23,7 @@ async fn grep(scene: &ShareFixture, pattern: &str) -> GrepResult {
         .unwrap()
 }
 
-async fn find(scene: &ShareFixture, at: &str, name: &str) -> Vec<String> {
+async fn find(scene: &AnyShare, at: &str, name: &str) -> Vec<String> {
     let find = FindQuery {
         path: Some(path(at)),
         name: Some(name.into()),
@@ -47,10 +47,12 @@ fn places(found: &GrepResult) -> Vec<(&str, u64)> {
 
 #[tokio::test]
 async fn matches_come_by_path_and_line_in_the_known_shape() {
-    let scene = ShareFixture::new();
-    scene.put("notes/b.md", "x\nan invoice\nanother Invoice\n");
-    scene.put("notes.md", "invoice");
-    scene.put("notes/a/c.md", "ein Übel invoice\r\n");
+    let scene = AnyShare::new().await;
+    scene
+        .put("notes/b.md", "x\nan invoice\nanother Invoice\n")
+        .await;
+    scene.put("notes.md", "invoice").await;
+    scene.put("notes/a/c.md", "ein Übel invoice\r\n").await;
     let found = grep(&scene, "invoice").await;
     assert_eq!(
         places(&found),
@@ -80,11 +82,11 @@ async fn matches_come_by_path_and_line_in_the_known_shape() {
 
 #[tokio::test]
 async fn exactly_as_many_as_wanted_is_not_cut() {
-    let scene = ShareFixture::new();
-    scene.put("a", "x\n".repeat(100));
+    let scene = AnyShare::new().await;
+    scene.put("a", "x\n".repeat(100)).await;
     let found = grep(&scene, "x").await;
     assert_eq!((found.matches.len(), found.truncated), (100, false));
-    scene.put("b", "x\n");
+    scene.put("b", "x\n").await;
     let found = grep(&scene, "x").await;
     assert_eq!((found.matches.len(), found.truncated), (100, true));
     let most = GrepQuery {
@@ -102,9 +104,9 @@ async fn exactly_as_many_as_wanted_is_not_cut() {
 
 #[tokio::test]
 async fn a_single_file_can_be_searched() {
-    let scene = ShareFixture::new();
-    scene.put("dir/a", "one\ntwo\n");
-    scene.put("dir/b", "two\n");
+    let scene = AnyShare::new().await;
+    scene.put("dir/a", "one\ntwo\n").await;
+    scene.put("dir/b", "two\n").await;
     let search = |at: &str| GrepQuery {
         pattern: "two".into(),
         path: Some(path(at)),
@@ -121,13 +123,13 @@ async fn a_single_file_can_be_searched() {
 
 #[tokio::test]
 async fn binary_files_are_skipped_wherever_the_binary_part_is() {
-    let scene = ShareFixture::new();
-    scene.put("text", "needle\n");
-    scene.put("nul", "needle\n\0");
-    scene.put("latin1", b"needle\n\xe4\n");
+    let scene = AnyShare::new().await;
+    scene.put("text", "needle\n").await;
+    scene.put("nul", "needle\n\0").await;
+    scene.put("latin1", b"needle\n\xe4\n").await;
     let mut late = "needle\n".repeat(100_000).into_bytes();
     late.extend_from_slice(b"\xff\n");
-    scene.put("late", late);
+    scene.put("late", late).await;
     let search = GrepQuery {
         pattern: "needle$".into(),
         max: Some(1000),
@@ -146,12 +148,12 @@ async fn binary_files_are_skipped_wherever_the_binary_part_is() {
 
 #[tokio::test]
 async fn lines_are_numbered_through_files_larger_than_any_buffer() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     let mut content = String::new();
     for line in 1..=9000 {
         writeln!(content, "line {line} {}", "filler ".repeat(8)).unwrap();
     }
-    scene.put("large", &content);
+    scene.put("large", &content).await;
     // The second is an expensive expression, which is searched in smaller chunks, with the same result.
     for pattern in [
         r"line (1|777|3141|8999|9000) ",
@@ -165,15 +167,17 @@ async fn lines_are_numbered_through_files_larger_than_any_buffer() {
 
 #[tokio::test]
 async fn long_lines_are_found_and_shown_in_part() {
-    let scene = ShareFixture::new();
-    scene.put(
-        "a",
-        format!(
-            "{}needle{}\nneedle\n",
-            "ä".repeat(400_000),
-            "b".repeat(400_000)
-        ),
-    );
+    let scene = AnyShare::new().await;
+    scene
+        .put(
+            "a",
+            format!(
+                "{}needle{}\nneedle\n",
+                "ä".repeat(400_000),
+                "b".repeat(400_000)
+            ),
+        )
+        .await;
     let found = grep(&scene, "needle").await;
     assert_eq!(found.matches[0].column, 400_001);
     assert_eq!(found.matches[0].text.chars().count(), 500);
@@ -183,7 +187,7 @@ async fn long_lines_are_found_and_shown_in_part() {
 
 #[tokio::test]
 async fn a_bad_pattern_is_refused_even_where_nothing_is() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     for pattern in ["a**", "(", r"\1", "(?=a)", r"(\pL{1,200}){1,200}"] {
         let search = GrepQuery {
             pattern: pattern.into(),
@@ -204,9 +208,9 @@ async fn a_bad_pattern_is_refused_even_where_nothing_is() {
 
 #[tokio::test]
 async fn a_cancelled_search_ends_with_what_it_has() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     for number in 0..20 {
-        scene.put(&format!("f{number}"), "x\n");
+        scene.put(&format!("f{number}"), "x\n").await;
     }
     let cancel = CancellationToken::new();
     cancel.cancel();
@@ -226,12 +230,14 @@ async fn a_cancelled_search_ends_with_what_it_has() {
 
 #[tokio::test]
 async fn no_pattern_keeps_a_search_busy_for_much_longer_than_it_may() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     for number in 0..8 {
         let line = format!("{}\n", "ab".repeat(10_000));
-        scene.put(&format!("long{number}"), line.repeat(100));
+        scene.put(&format!("long{number}"), line.repeat(100)).await;
         let line = "abababababababab c\n";
-        scene.put(&format!("short{number}"), line.repeat(20_000));
+        scene
+            .put(&format!("short{number}"), line.repeat(20_000))
+            .await;
     }
     // None has a required literal, so every byte is examined.
     for pattern in [
@@ -250,9 +256,9 @@ async fn no_pattern_keeps_a_search_busy_for_much_longer_than_it_may() {
 
 #[tokio::test]
 async fn names_are_found_by_pattern() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     for file in ["a.md", "notes/b.md", "notes/deep/c.md", "notes/deep/d.txt"] {
-        scene.put(file, "");
+        scene.put(file, "").await;
     }
     assert_eq!(
         find(&scene, "", "*.md").await,

@@ -1,24 +1,16 @@
-use std::{collections::BTreeSet, fs, os::unix::fs::PermissionsExt};
+use std::collections::BTreeSet;
 
 use futures::future::join_all;
 use hermes_hub::storage::files::{
-    CreateOutcome, FileLimits, Files, IfMatch, LineRange, RemoveMode, WriteMode,
+    CreateOutcome, FileLimits, IfMatch, LineRange, RemoveMode, WriteMode,
 };
 use serde_json::json;
 
-use crate::storage::files::fixture::{ShareFixture, path, problem_status};
-
-fn mode(scene: &ShareFixture, path: &str) -> u32 {
-    fs::metadata(scene.on_disk(path))
-        .unwrap()
-        .permissions()
-        .mode()
-        & 0o7777
-}
+use crate::storage::files::fixture::{AnyShare, path, problem_status};
 
 #[tokio::test]
 async fn a_write_makes_parents_and_tells_whether_the_file_is_new() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     let (placed, written) = scene.write("a/b/c.md", "one").await.unwrap();
     assert_eq!(placed, CreateOutcome::Created);
     let value = serde_json::to_value(&written).unwrap();
@@ -26,32 +18,12 @@ async fn a_write_makes_parents_and_tells_whether_the_file_is_new() {
     assert_eq!(value["path"], json!("a/b/c.md"));
     let (placed, written) = scene.write("a/b/c.md", "another").await.unwrap();
     assert_eq!((placed, written.entry.size), (CreateOutcome::Replaced, 7));
-    assert_eq!(
-        fs::read_to_string(scene.on_disk("a/b/c.md")).unwrap(),
-        "another"
-    );
-}
-
-#[tokio::test]
-async fn nothing_the_share_makes_is_open_to_others_or_can_be_executed() {
-    let scene = ShareFixture::new();
-    scene.write("a/over", "x").await.unwrap();
-    scene.append("b/added", "x").await.unwrap();
-    scene.files.make_dir(&path("c/d")).await.unwrap();
-    scene.put("old", "x");
-    fs::set_permissions(scene.on_disk("old"), fs::Permissions::from_mode(0o4777)).unwrap();
-    scene.write("old", "y").await.unwrap();
-    for file in ["a/over", "b/added", "old"] {
-        assert_eq!(mode(&scene, file), 0o600, "{file}");
-    }
-    for directory in ["a", "b", "c", "c/d"] {
-        assert_eq!(mode(&scene, directory), 0o700, "{directory}");
-    }
+    assert_eq!(scene.content("a/b/c.md").await, "another");
 }
 
 #[tokio::test]
 async fn every_write_gives_another_etag_even_with_the_same_content() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     let mut seen = BTreeSet::new();
     for round in 0..200 {
         let (_, written) = scene.write("a", "same").await.unwrap();
@@ -66,13 +38,13 @@ async fn every_write_gives_another_etag_even_with_the_same_content() {
 
 #[tokio::test]
 async fn a_write_under_a_condition_needs_that_version() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     let (_, first) = scene.write("a", "one").await.unwrap();
     let first = IfMatch::parse(first.entry.etag.as_deref().unwrap()).unwrap();
     for mode in [WriteMode::Overwrite, WriteMode::Append] {
         let absent = scene.write_as("none", "x", mode, Some(IfMatch::Any)).await;
         assert_eq!(problem_status(absent), 412);
-        assert!(!scene.on_disk("none").exists());
+        assert!(!scene.exists("none").await);
     }
     scene
         .write_as("a", "two", WriteMode::Overwrite, Some(first.clone()))
@@ -94,12 +66,12 @@ async fn a_write_under_a_condition_needs_that_version() {
         .relocate(&path("a"), &path("b"), Some(first))
         .await;
     assert_eq!(problem_status(stale), 412);
-    assert_eq!(fs::read_to_string(scene.on_disk("a")).unwrap(), "two");
+    assert_eq!(scene.content("a").await, "two");
 }
 
 #[tokio::test]
 async fn of_many_writers_with_one_version_one_wins() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     let (_, first) = scene.write("a", "start").await.unwrap();
     let condition = IfMatch::parse(first.entry.etag.as_deref().unwrap()).unwrap();
     let texts: Vec<String> = (0..20).map(|writer| format!("writer {writer}")).collect();
@@ -109,13 +81,13 @@ async fn of_many_writers_with_one_version_one_wins() {
     let results = join_all(writes).await;
     let winners: Vec<usize> = (0..20).filter(|index| results[*index].is_ok()).collect();
     assert_eq!(winners.len(), 1);
-    let content = fs::read_to_string(scene.on_disk("a")).unwrap();
+    let content = scene.content("a").await;
     assert_eq!(content, texts[winners[0]]);
 }
 
 #[tokio::test]
 async fn concurrent_appends_are_all_whole() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     let lines: Vec<String> = (0..100)
         .map(|writer| format!("{writer}:{}\n", writer.to_string().repeat(2000)))
         .collect();
@@ -125,7 +97,7 @@ async fn concurrent_appends_are_all_whole() {
         .filter(|result| result.as_ref().unwrap().0 == CreateOutcome::Created)
         .count();
     assert_eq!(created, 1);
-    let content = fs::read_to_string(scene.on_disk("log")).unwrap();
+    let content = scene.content("log").await;
     let mut found: Vec<&str> = content.split_inclusive('\n').collect();
     let mut expected: Vec<&str> = lines.iter().map(String::as_str).collect();
     found.sort_unstable();
@@ -135,7 +107,7 @@ async fn concurrent_appends_are_all_whole() {
 
 #[tokio::test]
 async fn readers_see_the_old_or_the_new_content_while_writers_write() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     let (old, new) = ("a".repeat(300_000), "b".repeat(300_000));
     scene.write("f", &old).await.unwrap();
     let writing = async {
@@ -162,11 +134,12 @@ async fn readers_see_the_old_or_the_new_content_while_writers_write() {
 
 #[tokio::test]
 async fn what_cannot_be_written_says_so_and_stays() {
-    let scene = ShareFixture::with_limits(FileLimits {
+    let scene = AnyShare::with_limits(FileLimits {
         write_bytes: 10,
         ..FileLimits::default()
-    });
-    scene.put("dir/file", "x");
+    })
+    .await;
+    scene.put("dir/file", "x").await;
     assert_eq!(problem_status(scene.write("big", "01234567890").await), 413);
     assert_eq!(problem_status(scene.write("dir", "x").await), 409);
     assert_eq!(problem_status(scene.write("", "x").await), 409);
@@ -175,13 +148,13 @@ async fn what_cannot_be_written_says_so_and_stays() {
         409
     );
     assert_eq!(problem_status(scene.append("dir", "x").await), 409);
-    assert!(!scene.on_disk("big").exists());
-    assert_eq!(fs::read_to_string(scene.on_disk("dir/file")).unwrap(), "x");
+    assert!(!scene.exists("big").await);
+    assert_eq!(scene.content("dir/file").await, "x");
 }
 
 #[tokio::test]
 async fn a_directory_is_made_once_and_then_it_is_there() {
-    let scene = ShareFixture::new();
+    let scene = AnyShare::new().await;
     assert_eq!(
         scene.files.make_dir(&path("a/b")).await.unwrap().0,
         CreateOutcome::Created
@@ -195,7 +168,7 @@ async fn a_directory_is_made_once_and_then_it_is_there() {
         scene.files.make_dir(&path("")).await.unwrap().0,
         CreateOutcome::Replaced
     );
-    scene.put("file", "x");
+    scene.put("file", "x").await;
     assert_eq!(
         problem_status(scene.files.make_dir(&path("file")).await),
         409

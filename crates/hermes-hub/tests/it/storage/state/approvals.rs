@@ -10,7 +10,8 @@ use hermes_hub::{
         StateError,
     },
 };
-use hermes_protocol::ApprovalChoice;
+use hermes_protocol::{ApprovalChoice, FormAnswer, RequestedForm};
+use serde_json::{Map, json};
 
 use super::{StateFixture, entry, tenant_id};
 
@@ -20,6 +21,8 @@ fn new_approval(agent_id: &str) -> NewApproval {
         agent_id: Some(agent_id.into()),
         command: "rm -r build".into(),
         description: "removes files".into(),
+        choices: vec![ApprovalChoice::Once, ApprovalChoice::Deny],
+        form: None,
         expires_at: Some(Time::now().after(Duration::from_mins(15))),
         carried: None,
     }
@@ -30,6 +33,7 @@ fn decision(choice: ApprovalChoice) -> NewDecision {
         choice,
         by: Some("tok_7".into()),
         reason: None,
+        answer: None,
     }
 }
 
@@ -201,6 +205,44 @@ async fn an_approval_that_was_decided_before_it_was_asked_never_waits() {
         .await
         .unwrap();
     assert_eq!(left.items, [found], "the earlier one is used up");
+}
+
+#[tokio::test]
+async fn the_answers_of_a_form_are_kept_until_the_agent_has_them() {
+    let mut fresh = StateFixture::new().await;
+    let (tenant, run, _) = waiting_run(&fresh).await;
+    let form = RequestedForm {
+        server: "people".into(),
+        message: "Who?".into(),
+        schema: Map::from_iter([("type".to_owned(), json!("object"))]),
+    };
+    let mut asked = new_approval("form");
+    asked.form = Some(form.clone());
+    let id = asked.id.clone();
+    add_approvals(&fresh, &tenant, &run, vec![asked]).await;
+    let answer = FormAnswer::Content(Map::from_iter([("name".to_owned(), json!("Ada\0"))]));
+    let decided = NewDecision {
+        answer: Some(answer.clone()),
+        ..decision(ApprovalChoice::Once)
+    };
+    let decided = fresh.state.decide(&id, decided, entry("respond_approval"));
+    assert_eq!(decided.await.unwrap().form, Some(form));
+    fresh.reopen().await;
+    let stored = fresh.state.form_answer(&id).await.unwrap();
+    assert_eq!(stored, Some(answer.clone()));
+    // The next attempt asks the same.
+    let mut again = new_approval("again");
+    again.carried = Some(CarriedDecision {
+        from: id.clone(),
+        entry: entry("approval_carried"),
+    });
+    let later = again.id.clone();
+    add_approvals(&fresh, &tenant, &run, vec![again]).await;
+    assert_eq!(fresh.state.form_answer(&id).await.unwrap(), None);
+    let carried = fresh.state.form_answer(&later).await.unwrap();
+    assert_eq!(carried, Some(answer));
+    fresh.state.mark_delivered(&later).await.unwrap();
+    assert_eq!(fresh.state.form_answer(&later).await.unwrap(), None);
 }
 
 #[tokio::test]

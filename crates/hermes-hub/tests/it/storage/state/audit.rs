@@ -6,7 +6,7 @@ use hermes_hub::{
     api_types::{Decision, Time},
     storage::{
         audit::ReadAuditWriter,
-        state::{AuditOrder, AuditQuery, Page, StateError, TenantChange},
+        state::{AuditOrder, AuditPart, AuditQuery, Page, State, StateError, TenantChange},
     },
 };
 use hermes_testkit::eventually_some;
@@ -209,4 +209,163 @@ async fn entries_of_reads_are_written_soon_and_all_at_the_end() {
     reads.close().await;
     assert_eq!(written().await, 301);
     assert_eq!(fresh.state.verify_audit().await.unwrap()[0].broken, None);
+}
+
+#[tokio::test]
+async fn a_search_that_looks_at_few_entries_finds_the_rest_on_the_next_pages() {
+    let fresh = StateFixture::new().await;
+    let mut entries = Vec::new();
+    for number in 1..=20 {
+        let mut entry = entry("get_tenant");
+        if [3, 4, 5, 18].contains(&number) {
+            entry.actor = "tok_rare".into();
+        }
+        entries.push(entry);
+    }
+    fresh.state.append_audit(entries).await.unwrap();
+    for (order, expected) in [
+        (AuditOrder::NewestFirst, [18, 5, 4, 3]),
+        (AuditOrder::OldestFirst, [3, 4, 5, 18]),
+    ] {
+        let query = AuditQuery {
+            actor: Some("tok_rare".into()),
+            reach: Some(4),
+            order,
+            ..AuditQuery::default()
+        };
+        let (mut found, mut pages) = (Vec::new(), 0);
+        let mut page = Page::first(2);
+        loop {
+            let part = fresh.state.audit(&query, &page).await.unwrap();
+            found.extend(part.items.iter().map(|entry| entry.seq));
+            pages += 1;
+            match part.next {
+                Some(cursor) => page = Page::after(2, cursor),
+                None => break,
+            }
+        }
+        assert_eq!(found, expected);
+        assert!((5..=8).contains(&pages), "{pages}");
+    }
+    // Without a filter, every entry that is looked at is shown.
+    let query = AuditQuery {
+        reach: Some(1),
+        ..AuditQuery::default()
+    };
+    let all = fresh.state.audit(&query, &Page::first(50)).await.unwrap();
+    assert_eq!((all.items.len(), all.next), (20, None));
+}
+
+/// What parts of this size found of each chain: entries, and the first broken one.
+async fn verify_in_parts(state: &dyn State, most: u32) -> Vec<(String, u64, Option<u64>)> {
+    let mut found: Vec<(String, u64, Option<u64>)> = Vec::new();
+    let mut after = None;
+    for _ in 0..1000 {
+        let part = state.verify_audit_part(after.as_ref(), most).await.unwrap();
+        for check in part.checks {
+            assert!(check.entries <= u64::from(most), "{check:?}");
+            let broken = check.broken.map(|broken| broken.seq);
+            match found.iter_mut().find(|(chain, ..)| *chain == check.chain) {
+                Some((_, entries, first)) => {
+                    *entries += check.entries;
+                    *first = [*first, broken].into_iter().flatten().min();
+                }
+                None => found.push((check.chain, check.entries, broken)),
+            }
+        }
+        match part.next {
+            Some(next) => after = Some(next),
+            None => return found,
+        }
+    }
+    panic!("it does not end: {found:?}");
+}
+
+#[tokio::test]
+async fn parts_find_what_the_verification_of_all_entries_finds() {
+    for change in [
+        "SELECT 1",
+        "UPDATE audit SET text = replace(text, 'create_tenant', 'create_tenanT') WHERE seq = 3",
+        "UPDATE audit SET tenant = 'z' WHERE seq = 4",
+        "UPDATE audit SET hash = zeroblob(32) WHERE seq = 2",
+        "DELETE FROM audit WHERE chain = 'n1' AND seq = 3",
+        "DELETE FROM audit WHERE chain = 'n1' AND seq = 5",
+        "UPDATE audit SET seq = 0 WHERE chain = 'n1' AND seq = 1",
+    ] {
+        let fresh = StateFixture::new().await;
+        for id in ["a", "b", "c", "d", "e"] {
+            fresh.tenant(id).await;
+        }
+        let other = fresh.another_node("n2").await;
+        other.append_audit(vec![entry("read")]).await.unwrap();
+        other.record_heads().await.unwrap();
+        run_sql(&fresh, change).await;
+        let checks = fresh.state.verify_audit().await.unwrap();
+        let all: Vec<_> = checks
+            .into_iter()
+            .map(|check| (check.chain, check.broken.map(|broken| broken.seq)))
+            .collect();
+        for most in [1, 2, 3, 100] {
+            let parts = verify_in_parts(&*fresh.state, most).await;
+            let parts: Vec<_> = parts
+                .into_iter()
+                .map(|(chain, _, broken)| (chain, broken))
+                .collect();
+            assert_eq!(parts, all, "{change}, {most} at a time");
+        }
+    }
+}
+
+/// The first two entries of five, verified.
+async fn verify_two(fresh: &StateFixture) -> AuditPart {
+    for id in ["a", "b", "c", "d", "e"] {
+        fresh.tenant(id).await;
+    }
+    let part = fresh.state.verify_audit_part(None, 2).await.unwrap();
+    assert_eq!((part.checks[0].entries, &part.checks[0].broken), (2, &None));
+    part
+}
+
+#[tokio::test]
+async fn what_changes_between_two_parts_is_found() {
+    for (change, broken) in [
+        ("UPDATE audit SET hash = zeroblob(32) WHERE seq = 2", 2),
+        ("DELETE FROM audit WHERE seq = 2", 2),
+        ("DELETE FROM audit WHERE seq > 1", 2),
+        ("DELETE FROM audit WHERE seq > 3", 4),
+        ("UPDATE audit SET actor = 'z' WHERE seq = 3", 3),
+    ] {
+        let fresh = StateFixture::new().await;
+        let first = verify_two(&fresh).await;
+        run_sql(&fresh, change).await;
+        let rest = fresh.state.verify_audit_part(first.next.as_ref(), 100);
+        let rest = rest.await.unwrap();
+        let found = rest.checks[0].broken.as_ref().map(|broken| broken.seq);
+        assert_eq!(found, Some(broken), "{change}");
+        assert_eq!(rest.next, None, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn parts_end_where_the_log_ended_and_bear_with_pruning() {
+    let fresh = StateFixture::new().await;
+    let first = verify_two(&fresh).await;
+    next_millisecond().await;
+    let now = Time::now();
+    next_millisecond().await;
+    for id in ["f", "g"] {
+        fresh.tenant(id).await;
+    }
+    let state = &fresh.state;
+    let rest = state.verify_audit_part(first.next.as_ref(), 100).await;
+    let rest = rest.unwrap();
+    assert_eq!((rest.checks[0].entries, &rest.checks[0].broken), (3, &None));
+    assert_eq!(rest.next, None, "later entries are for the next time");
+    // All five that were to be verified are deleted because of their age.
+    assert_eq!(state.prune_audit(now).await.unwrap(), 5);
+    let rest = state.verify_audit_part(first.next.as_ref(), 100).await;
+    let rest = rest.unwrap();
+    assert_eq!((rest.checks[0].entries, &rest.checks[0].broken), (0, &None));
+    let again = verify_in_parts(&**state, 2).await;
+    assert_eq!(again, [("n1".to_owned(), 3, None)]);
 }

@@ -15,7 +15,17 @@ use crate::storage::state::processes::run_sql;
 
 /// Turns the current tables into those before the tenant index.
 const BEFORE_INDEXING: &str =
-    "ALTER TABLE intents DROP COLUMN change; ALTER TABLE intents DROP COLUMN settled;
+    "DROP TABLE console_sessions; DROP TABLE sign_in_links; DROP INDEX tenants_in_trouble;
+    DROP INDEX runs_by_status; DROP INDEX runs_by_begin;
+    DROP INDEX approvals_inbox; ALTER TABLE approvals DROP COLUMN choices;
+    ALTER TABLE approvals DROP COLUMN form; ALTER TABLE approvals DROP COLUMN answer;
+    DROP TABLE library_skills;
+    DROP TABLE chat_runs;
+    DROP TABLE group_skills;
+    DROP TABLE provided_skills; DROP TABLE webhook_deliveries; DROP TABLE webhooks;
+    DROP TABLE hub_events; DROP TABLE hub_event_head; DROP TABLE limit_days; DROP TABLE tenant_limits; DROP TABLE usage_days; DROP TABLE usage_totals;
+    ALTER TABLE runs DROP COLUMN tool_calls; ALTER TABLE runs DROP COLUMN model;
+    ALTER TABLE intents DROP COLUMN change; ALTER TABLE intents DROP COLUMN settled;
     DROP VIEW audit_chains; DROP TABLE audit_of_tenants; DROP TABLE audit_portions;
     CREATE INDEX audit_by_tenant ON audit (tenant, time, chain, seq) WHERE tenant IS NOT NULL;
     PRAGMA user_version = 2;";

@@ -1,6 +1,6 @@
 //! Documents with revisions.
 
-use hermes_hub::storage::state::{AppliedCounts, DocumentKind, Page, StateError};
+use hermes_hub::storage::state::{AppliedCounts, DocumentKind, Page, StateError, TenantDeletion};
 use serde_json::json;
 
 use super::{StateFixture, entry, tenant_id};
@@ -92,4 +92,11 @@ async fn tenants_that_work_with_a_revision_are_counted() {
     assert_eq!(state.applied(kind, 2).await.unwrap(), count(1, 2));
     mark("a", 2).await;
     assert_eq!(state.applied(kind, 2).await.unwrap(), count(2, 1));
+    // A deleted tenant is none of them, whether it worked with the revision or not.
+    for (id, left) in [("a", count(1, 1)), ("c", count(1, 0))] {
+        let (id, deletion) = (tenant_id(id), TenantDeletion::Restorable);
+        let deleted = state.delete_tenant(&id, deletion, None, entry("delete_tenant"));
+        deleted.await.unwrap();
+        assert_eq!(state.applied(kind, 2).await.unwrap(), left);
+    }
 }

@@ -9,7 +9,7 @@ use hermes_hub::{
     },
 };
 
-use super::{StateFixture, entry, processes::run_sql, tenant_id};
+use super::{StateFixture, entry};
 
 fn written_note() -> FileChange {
     FileChange::Share {
@@ -154,42 +154,4 @@ async fn what_was_cut_off_is_settled_at_the_next_start() {
     assert!(again.seq > begun.seq);
     let other = fresh.another_node("n2").await;
     assert!(other.unfinished_file_operations().await.unwrap().is_empty());
-}
-
-/// Turns the current tables into those before operations said what they change.
-const BEFORE_CHANGES: &str =
-    "ALTER TABLE intents DROP COLUMN change; ALTER TABLE intents DROP COLUMN settled;
-    PRAGMA user_version = 3;";
-
-#[tokio::test]
-async fn operations_of_an_earlier_version_are_known_by_their_audit_entry() {
-    let mut fresh = StateFixture::new().await;
-    let tenant = tenant_id("acme");
-    for entry in [
-        entry("write_share_file").with_target("division1:notes/a:b.md"),
-        entry("create_tenant_cron")
-            .for_tenant(&tenant)
-            .with_target("job"),
-        entry("write_share_file").with_target("no group"),
-    ] {
-        let intent = NewFileOperation {
-            entry,
-            change: FileChange::Copy,
-            reserve: None,
-        };
-        let _ = fresh.state.begin_file_operation(intent).await.unwrap();
-    }
-    fresh.state.close().await;
-    run_sql(&fresh, BEFORE_CHANGES).await;
-    fresh.reopen().await;
-    let unfinished = fresh.state.unfinished_file_operations().await.unwrap();
-    let changes: Vec<_> = unfinished.into_iter().map(|one| one.change).collect();
-    let share = FileChange::Share {
-        group: GroupId::parse("division1").unwrap(),
-        path: "notes/a:b.md".into(),
-    };
-    assert_eq!(
-        changes,
-        [Some(share), Some(FileChange::Home { tenant }), None]
-    );
 }

@@ -9,7 +9,7 @@ use hermes_hub::{
 };
 use hermes_protocol::RunEvent;
 
-use super::{StateFixture, entry, job_id, new_run, tenant_id};
+use super::{StateFixture, entry, job_id, new_run, or_lease_lost, tenant_id};
 
 fn delta(text: &str, agent_sequence: u64) -> NewEvent {
     NewEvent {
@@ -75,7 +75,10 @@ async fn two_nodes_never_claim_the_same_run() {
             fresh.state.claim_run(&tenant, 100),
             other.claim_run(&tenant, 100)
         );
-        let claimed: Vec<_> = [one.unwrap(), two.unwrap()].into_iter().flatten().collect();
+        let claimed: Vec<_> = [or_lease_lost(one), or_lease_lost(two)]
+            .into_iter()
+            .flatten()
+            .collect();
         assert_eq!(claimed.len(), 1);
         assert_eq!(claimed[0].run.run_id, run);
     }
@@ -285,6 +288,27 @@ async fn runs_are_listed_newest_first_by_what_one_looks_for() {
         ..RunQuery::default()
     };
     assert_eq!(list(by_cron).await, [cron_id]);
+    let (earlier, later) = (
+        Time::now().before(Duration::from_hours(1)),
+        Time::now().after(Duration::from_hours(1)),
+    );
+    for (since, until, count) in [
+        (Some(earlier), Some(later), 3),
+        (Some(later), None, 0),
+        (None, Some(earlier), 0),
+    ] {
+        let at_that_time = RunQuery {
+            since,
+            until,
+            ..RunQuery::default()
+        };
+        assert_eq!(list(at_that_time).await.len(), count, "{since:?} {until:?}");
+    }
+    let of_a_model = RunQuery {
+        model: Some("none".to_owned()),
+        ..RunQuery::default()
+    };
+    assert!(list(of_a_model).await.is_empty());
     let covered = RunQuery {
         only: Some(vec![other.clone()]),
         ..RunQuery::default()

@@ -145,6 +145,34 @@ async fn lists_are_ordered_and_paged_and_hide_the_deleted() {
     };
     let named = fresh.state.tenants(&named, &Page::default()).await.unwrap();
     assert_eq!(named.items.len(), 1);
+    let change = TenantChange {
+        flavor: Some("large".into()),
+        labels: Some([("plan".to_owned(), "gold \"x\"".to_owned())].into()),
+        ..TenantChange::default()
+    };
+    let d = tenant_id("d");
+    let changed = fresh
+        .state
+        .update_tenant(&d, change, None, entry("update_tenant"));
+    changed.await.unwrap();
+    let label = |name: &str, value: Option<&str>| TenantQuery {
+        label: Some((name.to_owned(), value.map(str::to_owned))),
+        ..TenantQuery::default()
+    };
+    let large = TenantQuery {
+        flavor: Some("large".into()),
+        ..TenantQuery::default()
+    };
+    for (query, count) in [
+        (large, 1),
+        (label("plan", None), 1),
+        (label("plan", Some("gold \"x\"")), 1),
+        (label("plan", Some("silver")), 0),
+        (label("\"plan", None), 0),
+    ] {
+        let found = fresh.state.tenants(&query, &Page::default()).await.unwrap();
+        assert_eq!(found.items.len(), count, "{query:?}");
+    }
 }
 
 #[tokio::test]

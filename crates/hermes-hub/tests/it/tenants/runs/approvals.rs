@@ -30,6 +30,7 @@ async fn decide(
         approval_id: None,
         all: false,
         reason: None,
+        answer: None,
         by: "tok_1".into(),
     };
     let entry = NewAuditEntry::by_hub("respond_approval");

@@ -1,6 +1,6 @@
 //! One call of an operation, the documents and pairs that verbs read for it, and the request that it is over REST.
 
-use std::{io::Read as _, path::Path};
+use std::{io::Read as _, path::Path, time::Duration};
 
 use hermes_hub::operations::{ArgumentLocation, HttpMethod, Operation, table};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -22,7 +22,11 @@ const UNESCAPED_IN_PATHS: AsciiSet = UNESCAPED.remove(b'/');
 pub(crate) struct HubCall {
     operation: &'static str,
     arguments: Map<String, Value>,
+    /// A body that is not JSON, with its media type.
+    bytes: Option<(&'static str, Vec<u8>)>,
     if_match: Option<String>,
+    /// How long its reply may take, if that is longer than usual.
+    timeout: Option<Duration>,
 }
 
 /// A request, as HTTP has it.
@@ -32,7 +36,10 @@ pub(super) struct HubRequest {
     /// With its query.
     pub(super) path: String,
     pub(super) body: Option<Value>,
+    /// Instead of a JSON body, with its media type.
+    pub(super) bytes: Option<(&'static str, Vec<u8>)>,
     pub(super) if_match: Option<String>,
+    pub(super) timeout: Option<Duration>,
 }
 
 impl HubCall {
@@ -41,8 +48,22 @@ impl HubCall {
         Self {
             operation,
             arguments: Map::new(),
+            bytes: None,
             if_match: None,
+            timeout: None,
         }
+    }
+
+    /// Waits so long for the reply: what it asks for takes time.
+    pub(crate) fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// With bytes as its body; other arguments are in the query then.
+    pub(crate) fn with_bytes(mut self, media_type: &'static str, bytes: Vec<u8>) -> Self {
+        self.bytes = Some((media_type, bytes));
+        self
     }
 
     /// With an argument.
@@ -102,14 +123,21 @@ impl HubCall {
                 self.operation
             ))
         })?;
+        let has_json_body = operation.method().has_body() && self.bytes.is_none();
         Ok(HubRequest {
             if_match: self.if_match.clone(),
-            ..build_request(operation, &self.arguments)
+            bytes: self.bytes.clone(),
+            timeout: self.timeout,
+            ..build_request(operation, &self.arguments, has_json_body)
         })
     }
 }
 
-fn build_request(operation: &Operation, arguments: &Map<String, Value>) -> HubRequest {
+fn build_request(
+    operation: &Operation,
+    arguments: &Map<String, Value>,
+    has_json_body: bool,
+) -> HubRequest {
     let mut path = operation.path.to_owned();
     let mut query = Vec::new();
     let mut body = Map::new();
@@ -134,26 +162,27 @@ fn build_request(operation: &Operation, arguments: &Map<String, Value>) -> HubRe
                     &percent_encode(&text, &UNESCAPED_IN_PATHS),
                 );
             }
-            ArgumentLocation::Query => {
+            ArgumentLocation::Body if has_json_body => {
+                body.insert(spelled.to_owned(), value.clone());
+            }
+            ArgumentLocation::Query | ArgumentLocation::Body => {
                 query.push(format!(
                     "{spelled}={}",
                     percent_encode(&plain_text(value), &UNESCAPED)
                 ));
-            }
-            ArgumentLocation::Body => {
-                body.insert(spelled.to_owned(), value.clone());
             }
         }
     }
     if !query.is_empty() {
         path = format!("{path}?{}", query.join("&"));
     }
-    let has_body = operation.method().has_body();
     HubRequest {
         verb: operation.method(),
         path,
-        body: has_body.then_some(Value::Object(body)),
+        body: has_json_body.then_some(Value::Object(body)),
+        bytes: None,
         if_match: None,
+        timeout: None,
     }
 }
 

@@ -26,6 +26,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Read timeout. Streams send a keepalive every fifteen seconds.
 const READ_TIMEOUT: Duration = Duration::from_mins(2);
 
+/// After this time a person is told that the reply is still waited for.
+const PROGRESS_AFTER: Duration = Duration::from_secs(5);
+
 /// Among how many tenants a name is looked for that was mistyped.
 const MAX_NAMES: u32 = 500;
 /// Timeout for that list.
@@ -59,25 +62,9 @@ impl<'c> HubClient<'c> {
             .unwrap_or_else(|| DEFAULT_URL.into());
         let base = parse_url(&text)?;
         let token = token::find_token(&base, args.token_file.as_deref(), &context.home)?;
-        let mut builder = Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .read_timeout(READ_TIMEOUT)
-            .redirect(reqwest::redirect::Policy::none())
-            // Each request has a runtime of its own, and connections do not outlive one.
-            .pool_max_idle_per_host(0);
-        if token::is_this_machine(&base) {
-            builder = builder.no_proxy();
-        }
-        if base.scheme() == "http" {
-            // The system's roots take milliseconds to read.
-            builder = builder.tls_certs_only([]);
-        }
-        let http = builder
-            .build()
-            .map_err(|error| Failure::failed(format!("no HTTP client: {error}")))?;
         Ok(Self {
             context,
-            http,
+            http: build_client(&base, READ_TIMEOUT)?,
             base,
             token,
         })
@@ -190,19 +177,35 @@ impl<'c> HubClient<'c> {
 
     fn fetch_once(&self, call: &HubCall) -> Result<Vec<u8>, Failure> {
         let request = call.to_request()?;
-        self.context.block_on(async {
+        let fetch = async {
             let response = self.send(&request).await?;
             let body = response
                 .bytes()
                 .await
                 .map_err(|error| self.unreachable_failure(&error))?;
             Ok(body.to_vec())
+        };
+        self.context.block_on(async {
+            tokio::pin!(fetch);
+            tokio::select! {
+                fetched = &mut fetch => return fetched,
+                () = tokio::time::sleep(PROGRESS_AFTER), if request.timeout.is_some() => {}
+            }
+            let most = request.timeout.unwrap_or_default().as_secs();
+            self.output()
+                .note(format!("Waiting for the reply, up to {most} s …"));
+            fetch.await
         })
     }
 
     /// Sends a request; an answer that tells of a problem is a failure.
     pub(super) async fn send(&self, request: &HubRequest) -> Result<Response, Failure> {
-        let mut builder = self.request_builder(request.verb, &request.path);
+        let own_client = match request.timeout {
+            Some(timeout) => Some(build_client(&self.base, timeout)?),
+            None => None,
+        };
+        let http = own_client.as_ref().unwrap_or(&self.http);
+        let mut builder = self.build_request(http, request.verb, &request.path);
         if let Some(version) = &request.if_match {
             builder = builder.header(header::IF_MATCH, version);
         }
@@ -210,6 +213,11 @@ impl<'c> HubClient<'c> {
             builder = builder
                 .header(header::CONTENT_TYPE, "application/json")
                 .body(body.to_string());
+        }
+        if let Some((media_type, bytes)) = &request.bytes {
+            builder = builder
+                .header(header::CONTENT_TYPE, *media_type)
+                .body(bytes.clone());
         }
         self.send_checked(builder).await
     }
@@ -233,7 +241,7 @@ impl<'c> HubClient<'c> {
         })
     }
 
-    pub(super) fn request_builder(&self, verb: HttpMethod, path: &str) -> RequestBuilder {
+    fn build_request(&self, http: &Client, verb: HttpMethod, path: &str) -> RequestBuilder {
         let method = match verb {
             HttpMethod::Get => Method::GET,
             HttpMethod::Put => Method::PUT,
@@ -242,7 +250,7 @@ impl<'c> HubClient<'c> {
             HttpMethod::Delete => Method::DELETE,
         };
         let url = format!("{}{path}", self.address());
-        let builder = self.http.request(method, url);
+        let builder = http.request(method, url);
         match &self.token {
             Some(token) => builder.bearer_auth(token.expose()),
             None => builder,
@@ -300,6 +308,26 @@ impl<'c> HubClient<'c> {
         }
         Err(Failure::failed("nothing was changed"))
     }
+}
+
+/// A client that waits so long for the next byte.
+fn build_client(base: &Url, read_timeout: Duration) -> Result<Client, Failure> {
+    let mut builder = Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .read_timeout(read_timeout)
+        .redirect(reqwest::redirect::Policy::none())
+        // Each request has a runtime of its own, and connections do not outlive one.
+        .pool_max_idle_per_host(0);
+    if token::is_this_machine(base) {
+        builder = builder.no_proxy();
+    }
+    if base.scheme() == "http" {
+        // The system's roots take milliseconds to read.
+        builder = builder.tls_certs_only([]);
+    }
+    builder
+        .build()
+        .map_err(|error| Failure::failed(format!("no HTTP client: {error}")))
 }
 
 /// Which piece of a list.

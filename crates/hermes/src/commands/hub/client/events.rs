@@ -149,8 +149,13 @@ impl<'h, 'c> RunWatcher<'h, 'c> {
                     .find(|text| !text.is_empty())
                     .unwrap_or_default();
                 self.note(&format!("? waiting for a decision: {what}"));
+                let how = if event["form"].is_null() {
+                    "allows it, `--deny` denies it"
+                } else {
+                    "with `--content JSON` fills it in, `--deny` declines it"
+                };
                 self.note(&format!(
-                    "  `hermes tenant approve {} {}` allows it, `--deny` denies it",
+                    "  `hermes tenant approve {} {}` {how}",
                     self.tenant, self.run
                 ));
             }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::tenant_call;
+use super::{messaging::limit_members, tenant_call};
 use crate::{
     cli::{TenantCreateArgs, TenantMembers, TenantUpdateArgs},
     commands::hub::client::{HubCall, HubClient, call},
@@ -23,12 +23,18 @@ pub(super) fn create_tenant(hub: &HubClient<'_>, args: TenantCreateArgs) -> Resu
 
 pub(super) fn update_tenant(hub: &HubClient<'_>, args: TenantUpdateArgs) -> Result<(), Failure> {
     let members = tenant_members(args.members)?;
-    if members.is_empty() {
+    let limits = limit_members(&args.limits)?;
+    if members.is_empty() && limits.is_empty() {
         return Err(Failure::usage("nothing is to be changed")
             .hint("name what changes, such as `--name` or `--flavor`"));
     }
-    let call = tenant_call("update_tenant", &args.tenant).with_all(members);
-    hub.call(&call.if_match(args.version.if_match))?;
+    if !members.is_empty() {
+        let call = tenant_call("update_tenant", &args.tenant).with_all(members);
+        hub.call(&call.if_match(args.version.if_match))?;
+    }
+    if !limits.is_empty() {
+        hub.call(&tenant_call("patch_limits", &args.tenant).with_all(limits))?;
+    }
     hub.output().note(format!("Updated `{}`.", args.tenant));
     Ok(())
 }

@@ -25,7 +25,7 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantEnvCommand) -> Result<(), 
             hub.show_list(&answer, "env", COLUMNS, "There are no variables.");
         }
         TenantEnvCommand::Set { tenant, name } => {
-            let value = read_value(&name)?;
+            let value = read_secret(&format!("Value of {name}"))?;
             let call = tenant_call("set_env", &tenant).with("name", name.clone());
             hub.call(&call.with("value", value.expose().as_str()))?;
             hub.output().note(format!("Set `{name}`."));
@@ -39,18 +39,20 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantEnvCommand) -> Result<(), 
     Ok(())
 }
 
-/// The value: what stdin has, or what a person types unseen.
-fn read_value(name: &str) -> Result<Secret<String>, Failure> {
+/// A secret: what stdin has, or what a person types unseen.
+pub(in crate::commands::hub) fn read_secret(what: &str) -> Result<Secret<String>, Failure> {
     if io::stdin().is_terminal() {
-        return Questions::new(false).hidden(&format!("Value of {name}"), "give it on stdin");
+        return Questions::new(false).hidden(what, "give it on stdin");
     }
     let mut text = call::read_stdin()?;
     if text.ends_with('\n') {
         text.pop();
     }
     if text.is_empty() {
-        return Err(Failure::usage(format!("stdin has no value for `{name}`"))
-            .hint("`hermes tenant env unset` removes a variable"));
+        return Err(
+            Failure::usage("stdin is empty, and the value comes from there")
+                .hint("`hermes tenant env unset` removes a variable"),
+        );
     }
     Ok(Secret::new(text))
 }

@@ -1,6 +1,6 @@
 //! `hermes tenant run`, `runs` and `approve`: what a tenant's agent works on; `start`, `stop` and `restart` of the agent.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::tenant_call;
 use crate::{
@@ -81,31 +81,48 @@ pub(super) fn stop(hub: &HubClient<'_>, tenant: &str, run: &str) -> Result<(), F
 }
 
 pub(super) fn approve(hub: &HubClient<'_>, args: TenantApproveArgs) -> Result<(), Failure> {
-    let choice = if args.deny {
+    let choice = if args.deny || args.cancel {
         "deny"
     } else {
         args.choice.as_str()
     };
+    let content = args.content.as_deref().map(parse_content).transpose()?;
     match (&args.tenant, &args.run, &args.approval) {
         (Some(tenant), Some(run), approval) => {
             let call = tenant_call("decide_run", tenant)
                 .with("run_id", run.clone())
                 .with("choice", choice)
                 .with_optional("approval_id", approval.clone())
-                .with_flag("all", args.all);
+                .with_flag("all", args.all)
+                .with_flag("cancel", args.cancel)
+                .with_optional("content", content);
             hub.call(&call.with_optional("reason", args.reason))?;
         }
         (None, _, Some(approval)) => {
             let call = HubCall::new("respond_approval")
                 .with("approval_id", approval.clone())
-                .with("choice", choice);
+                .with("choice", choice)
+                .with_flag("cancel", args.cancel)
+                .with_optional("content", content);
             hub.call(&call.with_optional("reason", args.reason))?;
         }
         (tenant, _, _) => return list_pending_approvals(hub, tenant.as_deref()),
     }
-    let outcome = if args.deny { "Denied." } else { "Allowed." };
+    let outcome = match (&args.content, args.cancel, args.deny) {
+        (Some(_), ..) => "Sent.",
+        (None, true, _) => "Left without a decision.",
+        (None, false, true) => "Denied.",
+        (None, false, false) => "Allowed.",
+    };
     hub.output().note(outcome);
     Ok(())
+}
+
+fn parse_content(text: &str) -> Result<Map<String, Value>, Failure> {
+    serde_json::from_str(text).map_err(|error| {
+        Failure::usage(format!("`--content` is not a JSON object: {error}"))
+            .hint("write it as `--content '{\"name\": \"Ada\"}'`")
+    })
 }
 
 /// Everything that waits for a decision.

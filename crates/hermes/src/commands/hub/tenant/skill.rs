@@ -1,11 +1,16 @@
 //! `hermes tenant skill …`: what a tenant's agent has learned or was given.
 
+use std::path::Path;
+
 use serde_json::Value;
 
 use super::tenant_call;
 use crate::{
-    cli::TenantSkillCommand,
-    commands::hub::client::{Column, HubClient},
+    cli::{TenantSkillCommand, TenantSkillInstallArgs},
+    commands::hub::{
+        client::{Column, HubClient, upload::list_files},
+        skill_library::skill_name,
+    },
     failure::Failure,
 };
 
@@ -47,6 +52,17 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantSkillCommand) -> Result<()
                 hub.output().raw(answer.text("/content"));
             }
         }
+        TenantSkillCommand::Install(args) => install_skill(hub, args)?,
+        TenantSkillCommand::Remove {
+            tenant,
+            skill,
+            sure,
+        } => {
+            let question = format!("Remove the skill `{skill}` of `{tenant}`, for good?");
+            hub.confirm(sure.yes, &question)?;
+            hub.call(&tenant_call("remove_skill", &tenant).with("name", skill.clone()))?;
+            hub.output().note(format!("Removed `{skill}`."));
+        }
         TenantSkillCommand::Enable(args) => {
             set_skill_state(hub, &args.tenant, &args.skill, true, args.pinned)?;
         }
@@ -54,6 +70,21 @@ pub(super) fn run(hub: &HubClient<'_>, command: TenantSkillCommand) -> Result<()
             set_skill_state(hub, &args.tenant, &args.skill, false, args.pinned)?;
         }
     }
+    Ok(())
+}
+
+fn install_skill(hub: &HubClient<'_>, args: TenantSkillInstallArgs) -> Result<(), Failure> {
+    let call = tenant_call("put_skill", &args.tenant).with_optional("category", args.category);
+    let (name, call) = if args.library {
+        (args.skill, call.with("library", true))
+    } else {
+        let directory = Path::new(&args.skill);
+        let files = list_files(directory)?;
+        (skill_name(directory)?, call.with("files", files))
+    };
+    hub.call(&call.with("name", name.clone()))?;
+    hub.output()
+        .note(format!("`{name}` is installed. The next run has it."));
     Ok(())
 }
 

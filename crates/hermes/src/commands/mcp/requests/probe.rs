@@ -162,8 +162,11 @@ pub(crate) async fn wait_for_server(
         }
         _ => link.attempts_ended > 0,
     };
-    // A lazy server is to be started for this.
-    host.wake(server);
+    // A lazy server is to be started for this. Every other one is being tried, and another attempt would only hide how
+    // that ended.
+    if link.borrow().status == LinkStatus::Lazy {
+        host.wake(server);
+    }
     let fetch = host.describe_fetch(server);
     let mut is_told = false;
     let settled = {

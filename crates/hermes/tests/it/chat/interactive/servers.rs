@@ -217,7 +217,7 @@ fn what_servers_asked_is_counted_for_other_processes() {
 
 #[test]
 fn a_mention_of_a_server_that_connects_says_whom_it_waits_for() {
-    let late = Behaviour::new().process(|process| process.start_delay_ms = 2_500);
+    let late = Behaviour::new().process(|process| process.start_delay_ms = 5_000);
     let place = ChatHome::new(
         Some(ModelScript::echo()),
         &[("late", &late)],
@@ -234,7 +234,7 @@ fn a_mention_of_a_server_that_connects_says_whom_it_waits_for() {
 
 #[test]
 fn a_single_question_at_a_terminal_says_whom_it_waits_for() {
-    let late = Behaviour::new().process(|process| process.start_delay_ms = 2_500);
+    let late = Behaviour::new().process(|process| process.start_delay_ms = 5_000);
     let place = ChatHome::without_model(&[("late", &late)]);
     // The second time its tools are known, and it is waited for all the same.
     for _ in 0..2 {

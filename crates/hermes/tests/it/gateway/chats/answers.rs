@@ -101,7 +101,7 @@ fn a_conversation_that_was_idle_for_long_begins_anew_and_both_are_told() {
 #[test]
 fn the_typing_sign_is_shown_unless_it_is_turned_off() {
     let script = || {
-        let slow = ScriptedAnswer::text("Good day.").with(|reply| reply.delay_ms = 500);
+        let slow = ScriptedAnswer::text("Good day.").with(|reply| reply.delay_ms = 2000);
         ModelScript::default().rule("hello", slow)
     };
     for (more, is_shown) in [("", true), ("telegram: {typing_indicator: false}", false)] {

@@ -96,7 +96,11 @@ fn an_approval_of_a_chat_is_decided_over_the_api() {
     let mut bridge = Bridge::open(&home);
     home.telegram.say(ADA, "remove apples");
     let request = home.wait_for_question("apples");
-    let open = bridge.call("permissions_list_open", &json!({}));
+    let mut open = Value::Null;
+    wait_until("the bridge sees it", || {
+        open = bridge.call("permissions_list_open", &json!({}));
+        open["count"] == 1
+    });
     let id = open["approvals"][0]["id"].as_str().unwrap();
     let run = home.gateway.run_of_approval(id);
     let decision = json!({"choice": "deny", "approval_id": id, "reason": "not over my dead body"});

@@ -45,9 +45,7 @@ fn an_answer_that_finds_no_room_is_sent_when_there_is_some() {
     home.telegram.say(ADA, "hello");
     wait_until("the model is asked", || home.turns().len() == 1);
     limit_files(&gateway, Some(0));
-    gateway
-        .process
-        .wait_for("turn of a chat could not be stored");
+    gateway.process.wait_for("turn of a chat could not begin");
     assert_eq!(home.telegram.answers(ADA), Vec::<String>::new());
     limit_files(&gateway, None);
     assert_only_answer(&home, "Good.");
@@ -100,7 +98,7 @@ fn with_a_clock_that_is_wrong_new_messages_are_not_late_and_old_commands_do_not_
 #[test]
 fn a_limit_in_the_middle_of_a_stream_is_waited_for_and_the_answer_comes_once() {
     let pieces = ["One ", "two ", "three ", "four ", "five ", "six ", "seven"];
-    let grows = ScriptedAnswer::pieces(pieces).with(|reply| reply.pause_ms = 400);
+    let grows = ScriptedAnswer::pieces(pieces).with(|reply| reply.pause_ms = 800);
     let places = ThreePlatformHome::new(ModelScript::default().rule("count", grows));
     let _gateway = places.start();
     let wait = std::time::Duration::from_secs(3);

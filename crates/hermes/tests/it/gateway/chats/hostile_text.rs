@@ -134,9 +134,13 @@ fn control_characters_go_in_and_out_and_reach_no_terminal() {
         .say(EVE, &format!("let me in{hostile}"));
     for (turn, platform) in ChatPlatform::ALL.into_iter().enumerate() {
         places.say(platform, &format!("before{hostile}after"));
-        let answers = places.wait_for_answers(platform, 1);
+        // It may be shown before it is complete.
+        wait_until("the whole answer", || {
+            let answers = places.answers(platform);
+            answers.first().is_some_and(|text| text.ends_with("end"))
+        });
+        let answers = places.answers(platform);
         assert!(answers[0].starts_with("start"), "{answers:?}");
-        assert!(answers[0].ends_with("end"), "{answers:?}");
         let sent = answers[0].chars().filter(|c| c.is_control());
         assert!(sent.clone().all(|c| "\n\t".contains(c)), "{answers:?}");
         let told = &places.home.turns()[turn].body["messages"];

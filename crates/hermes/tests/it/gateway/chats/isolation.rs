@@ -13,7 +13,7 @@ fn a_server_that_hangs_delays_no_platform() {
     home.telegram.say(ADA, "hello");
     home.wait_for_answers(ADA, 1);
     assert!(
-        asked.elapsed() < std::time::Duration::from_secs(10),
+        asked.elapsed() < std::time::Duration::from_secs(30),
         "{:?}",
         asked.elapsed()
     );

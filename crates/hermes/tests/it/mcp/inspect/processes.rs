@@ -1,13 +1,11 @@
 //! `hermes mcp ps` and `hermes mcp reload`.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
 use super::working_server;
 use crate::harness::{
     program::entry,
-    test_home::{TestHome, assert_gone, is_running, read_pids, wait_until},
+    test_home::{TIMEOUT, TestHome, assert_gone, is_running, read_pids, wait_until},
 };
 
 #[test]
@@ -39,7 +37,7 @@ fn ps_lists_what_runs_and_ends_it() {
         killed.stderr.contains("hermes mcp disable one"),
         "{killed:?}"
     );
-    assert_gone(&[first], Duration::from_secs(1));
+    assert_gone(&[first], TIMEOUT);
     wait_until("its host starts it again", || read_pids(&pids).len() == 2);
     assert!(is_running(read_pids(&pids)[1]));
     assert_eq!(home.run(&["mcp", "ps", "--kill", "two"]).code, 3);

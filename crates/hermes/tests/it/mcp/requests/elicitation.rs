@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::harness::{
     program::{Hermes, entry},
     terminal::Terminal,
+    test_home::wait_until,
 };
 
 const CTRL_C: &str = "\x03";
@@ -235,8 +236,11 @@ fn a_page_is_opened_only_with_consent() {
     let mut terminal = call_with_link(&hermes, &screen);
     terminal.send("y\n");
     assert_eq!(json_result(&mut terminal), json!({"action": "accept"}));
-    let address = fs::read_to_string(&opened).unwrap();
-    assert_eq!(address, "https://login.example.com/start");
+    // What opens it is not waited for.
+    let address = || fs::read_to_string(&opened).unwrap_or_default();
+    wait_until("the page is opened", || {
+        address() == "https://login.example.com/start"
+    });
 }
 
 #[test]

@@ -98,8 +98,11 @@ fn ctrl_c_takes_the_call_back_at_the_server() {
     assert_eq!(call.wait(), Some(130));
     let told = || !recorded(&record, "notifications/cancelled").is_empty();
     assert!(eventually(told));
-    let status = home.run(&["mcp", "status", "--json"]).ok();
-    assert_eq!(status.server("kit")["calls"]["cancelled"], 1);
+    let counted = || {
+        let status = home.run(&["mcp", "status", "--json"]).ok();
+        status.server("kit")["calls"]["cancelled"] == 1
+    };
+    assert!(eventually(counted));
 }
 
 #[test]

@@ -194,6 +194,6 @@ fn it_ends_at_a_signal_and_stdin_is_nothing_to_it() {
     let pid = rustix::process::Pid::from_child(&listening.piped.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
     let (time, code) = listening.piped.wait_for_exit();
-    assert!(time < Duration::from_secs(6), "{time:?}");
+    assert!(time < Duration::from_secs(20), "{time:?}");
     assert_eq!(code, Some(0));
 }

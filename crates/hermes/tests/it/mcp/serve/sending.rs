@@ -87,6 +87,6 @@ fn it_ends_in_the_middle_of_a_send_when_its_client_goes() {
     });
     drop(bridge.stdin.take());
     let (time, code) = bridge.wait_for_exit();
-    assert!(time < Duration::from_secs(6), "{time:?}");
+    assert!(time < Duration::from_secs(20), "{time:?}");
     assert_eq!(code, Some(0));
 }

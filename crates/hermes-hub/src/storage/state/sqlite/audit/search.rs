@@ -7,11 +7,11 @@ use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection, SqlitePool};
 use super::{super::row::json_list, entry_from_row};
 use crate::{
     api_types::{AuditEntry, Decision, Time},
-    storage::state::{AuditOrder, AuditQuery, Page, Paged, StateError},
+    storage::state::{
+        AuditOrder, AuditQuery, Page, Paged, StateError,
+        audit::{EntryKey, page_entries, page_start},
+    },
 };
-
-/// Time, chain and number of an entry: the sort key.
-type EntryKey = (i64, String, i64);
 
 enum SearchSource {
     /// The whole log, by time.
@@ -28,6 +28,8 @@ type PortionRef = (String, i64, i64);
 struct AuditSearch<'a> {
     query: &'a AuditQuery,
     after: Option<EntryKey>,
+    /// The last entry that is looked at, if not all are.
+    last_looked: Option<EntryKey>,
     max_entries: i64,
 }
 
@@ -36,9 +38,10 @@ pub(super) async fn search_entries(
     query: &AuditQuery,
     page: &Page,
 ) -> Result<Paged<AuditEntry>, StateError> {
-    let search = AuditSearch {
+    let mut search = AuditSearch {
         query,
         after: page_start(page)?,
+        last_looked: None,
         max_entries: page.fetch_limit(),
     };
     let entries = if query.tenant.is_some() || query.only.is_some() {
@@ -47,29 +50,33 @@ pub(super) async fn search_entries(
         search.by_tenant(&mut moment).await?
     } else {
         let mut connection = readers.acquire().await?;
+        if let Some(reach) = query.bounded_reach() {
+            search.last_looked = search.find_last_looked(&mut connection, reach).await?;
+        }
         search
             .search_source(&mut connection, &SearchSource::Log)
             .await?
     };
     let entries = entries.into_iter().map(|(_, entry)| entry).collect();
-    Ok(Paged::from_fetched(entries, page, |entry: &AuditEntry| {
-        [
-            entry.time.millis().to_string(),
-            entry.chain.clone(),
-            entry.seq.to_string(),
-        ]
-    }))
-}
-
-fn page_start(page: &Page) -> Result<Option<EntryKey>, StateError> {
-    let Some([time, chain, seq]) = page.cursor_key::<3>()? else {
-        return Ok(None);
-    };
-    let number = |text: &str| text.parse().map_err(|_| StateError::BadCursor);
-    Ok(Some((number(&time)?, chain, number(&seq)?)))
+    Ok(page_entries(entries, page, search.last_looked))
 }
 
 impl AuditSearch<'_> {
+    /// The last of so many entries, whatever they are; `None` if there are fewer.
+    async fn find_last_looked(
+        &self,
+        connection: &mut SqliteConnection,
+        reach: u32,
+    ) -> Result<Option<EntryKey>, StateError> {
+        let mut sql = QueryBuilder::<Sqlite>::new(
+            "SELECT entry.time, entry.chain, entry.seq FROM audit AS entry WHERE TRUE",
+        );
+        self.push_range(&mut sql, "entry");
+        self.push_order(&mut sql, "entry");
+        sql.push(" LIMIT 1 OFFSET ").push_bind(reach - 1);
+        Ok(sql.build_query_as().fetch_optional(connection).await?)
+    }
+
     /// Searches portions until the rest cannot contain an entry that comes earlier.
     async fn by_tenant(
         &self,
@@ -167,14 +174,9 @@ impl AuditSearch<'_> {
             }
         }
         self.push_conditions(&mut sql, key)?;
-        let direction = match self.query.order {
-            AuditOrder::NewestFirst => "DESC",
-            AuditOrder::OldestFirst => "ASC",
-        };
-        sql.push(format_args!(
-            " ORDER BY {key}.time {direction}, {key}.chain {direction}, {key}.seq {direction} LIMIT "
-        ))
-        .push_bind(self.max_entries);
+        self.push_range(&mut sql, key);
+        self.push_order(&mut sql, key);
+        sql.push(" LIMIT ").push_bind(self.max_entries);
         let rows = sql.build().fetch_all(connection).await?;
         rows.iter()
             .map(|row| {
@@ -221,6 +223,11 @@ impl AuditSearch<'_> {
                     .push_bind(value.to_owned());
             }
         }
+        Ok(())
+    }
+
+    fn push_range(&self, sql: &mut QueryBuilder<Sqlite>, key: &str) {
+        let query = self.query;
         if let Some(since) = query.since {
             sql.push(format_args!(" AND {key}.time >= "))
                 .push_bind(since.millis());
@@ -229,10 +236,14 @@ impl AuditSearch<'_> {
             sql.push(format_args!(" AND {key}.time < "))
                 .push_bind(until.millis());
         }
-        if let Some((time, chain, seq)) = &self.after {
-            let relation = match query.order {
-                AuditOrder::NewestFirst => "<",
-                AuditOrder::OldestFirst => ">",
+        let (later, not_earlier) = match query.order {
+            AuditOrder::NewestFirst => ("<", ">="),
+            AuditOrder::OldestFirst => (">", "<="),
+        };
+        let bounds = [(&self.after, later), (&self.last_looked, not_earlier)];
+        for (bound, relation) in bounds {
+            let Some((time, chain, seq)) = bound else {
+                continue;
             };
             sql.push(format_args!(
                 " AND ({key}.time, {key}.chain, {key}.seq) {relation} ("
@@ -244,7 +255,16 @@ impl AuditSearch<'_> {
             .push_bind(*seq)
             .push(")");
         }
-        Ok(())
+    }
+
+    fn push_order(&self, sql: &mut QueryBuilder<Sqlite>, key: &str) {
+        let direction = match self.query.order {
+            AuditOrder::NewestFirst => "DESC",
+            AuditOrder::OldestFirst => "ASC",
+        };
+        sql.push(format_args!(
+            " ORDER BY {key}.time {direction}, {key}.chain {direction}, {key}.seq {direction}"
+        ));
     }
 
     fn compare<T: Ord>(&self, one: &T, other: &T) -> Ordering {

@@ -6,27 +6,9 @@ use sqlx::SqliteConnection;
 use super::super::to_column;
 use crate::{
     ApprovalId,
-    api_types::{RunStatus, StoredEvent, Time, ids::AgentRunId},
-    storage::state::{NewApproval, NewEvent, RunChange, RunRecord, StateError},
+    api_types::{StoredEvent, Time, ids::AgentRunId},
+    storage::state::{NewApproval, NewEvent, RunRecord, StateError},
 };
-
-/// Refuses a change from another status than expected.
-pub(super) fn check_status(record: &RunRecord, only_from: &[RunStatus]) -> Result<(), StateError> {
-    let status = record.run.status;
-    if status.is_final() {
-        return Err(StateError::Conflict {
-            reason: "run_ended",
-            message: format!("the run has ended: {status}"),
-        });
-    }
-    if !only_from.is_empty() && !only_from.contains(&status) {
-        return Err(StateError::Conflict {
-            reason: "run_status",
-            message: format!("the run is {status}, which does not allow this"),
-        });
-    }
-    Ok(())
-}
 
 /// Appends events, except those of the agent that are already stored.
 pub(in super::super) async fn add_events(
@@ -71,21 +53,6 @@ pub(in super::super) async fn add_events(
     Ok(added)
 }
 
-pub(super) fn apply_change(record: &mut RunRecord, change: RunChange) {
-    if let Some(status) = change.status {
-        record.run.status = status;
-    }
-    record.run.output = change.output.or(record.run.output.take());
-    record.run.usage = change.usage.or(record.run.usage);
-    record.run.error = match record.run.status {
-        // It was being stopped, but completed before.
-        RunStatus::Completed => None,
-        _ => change.error.or(record.run.error.take()),
-    };
-    record.called_tool = change.called_tool.unwrap_or(record.called_tool);
-    record.agent_run = change.agent_run.or(record.agent_run.take());
-}
-
 pub(in super::super) async fn store_run(
     write: &mut SqliteConnection,
     number: i64,
@@ -126,10 +93,12 @@ pub(in super::super) async fn store_run(
 /// Closes the approvals of a run that has ended.
 async fn void_approvals(write: &mut SqliteConnection, number: i64) -> Result<(), StateError> {
     void_pending(write, number).await?;
-    sqlx::query("UPDATE approvals SET delivered = 1 WHERE run = ?1 AND delivered = 0")
-        .bind(number)
-        .execute(write)
-        .await?;
+    sqlx::query(
+        "UPDATE approvals SET delivered = 1, answer = NULL WHERE run = ?1 AND delivered = 0",
+    )
+    .bind(number)
+    .execute(write)
+    .await?;
     Ok(())
 }
 
@@ -154,10 +123,12 @@ pub(super) async fn add_approval(
     record: &RunRecord,
     approval: &NewApproval,
 ) -> Result<bool, StateError> {
+    let form = approval.form.as_ref();
+    let form = form.map(serde_json::to_string).transpose()?;
     let added = sqlx::query(
         "INSERT INTO approvals (id, run, run_id, tenant, agent_id, state, command, description, created_at,
-             expires_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9) ON CONFLICT (run, agent_id) DO NOTHING",
+             expires_at, choices, form)
+         VALUES (?1, ?2, ?3, ?4, ?5, 'pending', ?6, ?7, ?8, ?9, ?10, ?11) ON CONFLICT (run, agent_id) DO NOTHING",
     )
     .bind(approval.id.as_str())
     .bind(number)
@@ -168,6 +139,8 @@ pub(super) async fn add_approval(
     .bind(&approval.description)
     .bind(Time::now().millis())
     .bind(approval.expires_at.map(Time::millis))
+    .bind(serde_json::to_string(&approval.choices)?)
+    .bind(form)
     .execute(write)
     .await?;
     Ok(added.rows_affected() > 0)
@@ -181,15 +154,15 @@ pub(super) async fn carry_decision(
 ) -> Result<(), StateError> {
     sqlx::query(
         "UPDATE approvals SET state = 'decided', choice = earlier.choice, decided_by = earlier.decided_by,
-             decided_at = ?3, reason = earlier.reason
-         FROM (SELECT choice, decided_by, reason FROM approvals WHERE id = ?1) AS earlier WHERE id = ?2",
+             decided_at = ?3, reason = earlier.reason, answer = earlier.answer
+         FROM (SELECT choice, decided_by, reason, answer FROM approvals WHERE id = ?1) AS earlier WHERE id = ?2",
     )
     .bind(from.as_str())
     .bind(to.as_str())
     .bind(Time::now().millis())
     .execute(&mut *write)
     .await?;
-    sqlx::query("UPDATE approvals SET delivered = 1 WHERE id = ?1")
+    sqlx::query("UPDATE approvals SET delivered = 1, answer = NULL WHERE id = ?1")
         .bind(from.as_str())
         .execute(write)
         .await?;

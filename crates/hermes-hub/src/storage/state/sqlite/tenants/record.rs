@@ -1,13 +1,12 @@
 //! Reading a tenant's row and memberships.
 
 use serde::Serialize;
-use sqlx::{SqliteConnection, sqlite::SqliteRow};
+use sqlx::SqliteConnection;
 
-use super::super::row::ColumnReader;
 use crate::{
     GroupId, TenantId,
-    api_types::{AccessStatus, GroupMembership, RuntimeKeyInfo, TenantAccess, TenantStatus},
-    storage::state::{StateError, StorageUsage, TenantRecord},
+    api_types::{GroupMembership, TenantStatus},
+    storage::state::{StateError, TenantRecord, records::tenant_from_row},
 };
 
 /// Selects tenants with usage and memberships.
@@ -25,47 +24,6 @@ macro_rules! select_tenant {
 pub(super) use select_tenant;
 
 pub(super) const NO_TENANT: StateError = StateError::NotFound { what: "tenant" };
-
-pub(super) fn tenant_from_row(row: &SqliteRow) -> Result<TenantRecord, StateError> {
-    let mut groups: Vec<GroupMembership> = row.json("memberships")?;
-    groups.sort_by(|one, other| one.id.cmp(&other.id));
-    Ok(TenantRecord {
-        id: row.id("id", TenantId::parse)?,
-        uid: row.text("uid")?,
-        display_name: row.text("display_name")?,
-        status: row.word("status", TenantStatus::from_word)?,
-        access: TenantAccess {
-            status: row.word("access_status", AccessStatus::from_word)?,
-            message: row.optional_text("access_message")?,
-            reason: row.optional_text("access_reason")?,
-            updated_at: row.optional_time("access_at")?,
-            updated_by: row.optional_text("access_by")?,
-        },
-        flavor: row.text("flavor")?,
-        agent: row.json("agent")?,
-        storage: row.json("storage")?,
-        browser: row.json("browser")?,
-        groups,
-        labels: row.json("labels")?,
-        linked_home: row.optional_text("linked_home")?.map(Into::into),
-        runtime_key: RuntimeKeyInfo {
-            present: row.optional_bytes("key_hash")?.is_some(),
-            last4: row.optional_text("key_last4")?,
-            rotated_at: row.optional_time("key_rotated_at")?,
-        },
-        conditions: row.json("conditions")?,
-        used: StorageUsage {
-            bytes: row.optional_count("used_bytes")?.unwrap_or_default(),
-            files: row.optional_count("used_files")?.unwrap_or_default(),
-        },
-        generation: row.count("generation")?,
-        observed_generation: row.count("observed_generation")?,
-        revision: row.count("revision")?,
-        created_at: row.time("created_at")?,
-        updated_at: row.time("updated_at")?,
-        deleted_at: row.optional_time("deleted_at")?,
-    })
-}
 
 /// Finds a tenant, deleted or not.
 pub(super) async fn find_tenant(

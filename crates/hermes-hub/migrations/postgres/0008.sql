@@ -1,0 +1,23 @@
+-- People in the console, and links that sign them in once.
+
+CREATE TABLE console_sessions (
+    id TEXT COLLATE "C" PRIMARY KEY,
+    hash BYTEA NOT NULL UNIQUE,
+    -- Ends with its token, where it speaks for one.
+    token TEXT COLLATE "C" REFERENCES tokens (id) ON DELETE CASCADE,
+    holder TEXT NOT NULL,
+    address TEXT NOT NULL,
+    user_agent TEXT NOT NULL,
+    created_at BIGINT NOT NULL,
+    used_at BIGINT NOT NULL,
+    ends_at BIGINT NOT NULL
+);
+CREATE INDEX console_sessions_by_token ON console_sessions (token);
+CREATE INDEX console_sessions_by_use ON console_sessions (used_at);
+
+CREATE TABLE sign_in_links (
+    hash BYTEA PRIMARY KEY,
+    token TEXT COLLATE "C" NOT NULL REFERENCES tokens (id) ON DELETE CASCADE,
+    ends_at BIGINT NOT NULL
+);
+CREATE INDEX sign_in_links_by_end ON sign_in_links (ends_at);

@@ -1,0 +1,106 @@
+//! The web console: pages for people, over the operations that REST and MCP have.
+//!
+//! A page is a row of [`pages::PAGES`]: its address, the operation that it shows, and a function that fills its
+//! template, which lies beside it. Pages read by [`request::PageRequest`], which calls an operation in the name of whoever
+//! is signed in; forms change by [`actions`], one address for every operation. There is no second way to the state.
+
+mod actions;
+mod assets;
+mod chart;
+mod concerned;
+mod conflict;
+mod diff;
+mod downloads;
+mod form_content;
+mod form_fields;
+mod frame;
+mod language;
+mod live;
+mod multipart;
+mod navigation;
+mod pages;
+mod provider_sign_in;
+mod request;
+mod schedule_form;
+mod schedule_words;
+mod schema_form;
+mod session_cookie;
+mod several;
+mod sign_in;
+mod tenant_tabs;
+mod texts;
+mod view;
+
+use std::sync::Arc;
+
+use axum::{Extension, Router, middleware, response::Redirect, routing};
+
+use crate::{Hub, auth::oidc::OidcSignIn};
+
+/// Where pages hear that something has changed.
+const LIVE_PATH: &str = "/live";
+/// Scripts and styles are files of our own; nothing is written into the page that the browser would run.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+    media-src data:; connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+pub(crate) fn router(hub: &Hub) -> Router {
+    let mut router = Router::new()
+        .route(
+            "/sign-in",
+            routing::get(sign_in::show).post(sign_in::submit),
+        )
+        .route("/sign-out", routing::post(sign_in::sign_out))
+        .route(
+            provider_sign_in::BEGIN_PATH,
+            routing::get(provider_sign_in::begin),
+        )
+        .route(
+            provider_sign_in::CALLBACK_PATH,
+            routing::get(provider_sign_in::finish),
+        )
+        .route("/audit/export", routing::get(downloads::export_audit))
+        .route(
+            "/audit/verify",
+            // A page that is read again does not begin another verification.
+            routing::get(|| async { Redirect::to("/audit") }).post(pages::audit_check::verify),
+        )
+        .route("/usage/export", routing::get(downloads::export_usage))
+        .route("/do/{operation}", routing::post(actions::submit))
+        .route(
+            "/tenants/{tenant_id}/mcp/{server}",
+            routing::post(pages::use_mcp_server),
+        )
+        .route(language::PATH, routing::post(language::choose))
+        .route(LIVE_PATH, routing::get(live::follow))
+        .route(
+            "/tenants/{tenant_id}/files/raw",
+            routing::get(pages::send_file),
+        )
+        .route(
+            "/tenants/{tenant_id}/files/upload",
+            routing::post(pages::receive_files),
+        )
+        .route(
+            "/groups/{group_id}/files/raw",
+            routing::get(pages::send_file),
+        )
+        .route(
+            "/groups/{group_id}/files/upload",
+            routing::post(pages::receive_files),
+        )
+        .route(
+            "/tenants/{tenant_id}/runs/{run_id}/events",
+            routing::get(pages::follow_run),
+        );
+    for page in pages::PAGES {
+        router = router.route(page.path, routing::get(pages::serve_page));
+    }
+    router
+        .layer(Extension(Arc::new(OidcSignIn::default())))
+        .layer(middleware::from_fn_with_state(
+            hub.clone(),
+            session_cookie::authenticate,
+        ))
+        .route("/assets/{file}", routing::get(assets::serve))
+        .with_state(hub.clone())
+}

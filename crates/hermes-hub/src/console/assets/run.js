@@ -1,0 +1,204 @@
+// A live run, drawn as it goes on: as a log of steps, or as a conversation. Once a frame, however much there is, and never more
+// rows than can be read. All text is text, never markup.
+
+const MAX_ROWS = 300;
+// A text that grows is measured again with every piece: beyond this a new row goes on with it.
+const MAX_TEXT = 4000;
+// When much happens, nobody reads sixty times a second: then it is drawn less often.
+const BUSY_EVENTS = 4;
+const BUSY_INTERVAL = 150;
+
+const clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: "medium" });
+const connection = document.getElementById("connection");
+const announcement = document.getElementById("announce");
+let source = null;
+
+const addRow = (list, kind, event, title, words) => {
+  const item = document.createElement("li");
+  item.className = kind;
+  const at = document.createElement("span");
+  at.className = "at";
+  at.textContent = clock.format(new Date(event.time));
+  const body = document.createElement("div");
+  const isTool = kind === "tool";
+  if (title) {
+    const name = document.createElement(isTool ? "code" : "strong");
+    name.textContent = title;
+    body.append(name, " ");
+  }
+  const said = document.createElement(isTool ? "span" : "div");
+  said.className = isTool ? "text preview" : "text";
+  said.dir = "auto";
+  said.append(document.createTextNode(words));
+  body.append(said);
+  item.append(at, body);
+  list.append(item);
+  return item;
+};
+
+// Adds events to a list; returns what has to be said if the page must be read again, else null.
+const drawLog = (list) => {
+  const only = new URLSearchParams(location.search).get("only");
+  const wants = (filter) => !only || only === filter;
+  const calls = new Map();
+  let text = null;
+
+  const addText = (event, words) => {
+    if (!wants("text")) return;
+    if (text?.isConnected && text.length + words.length < MAX_TEXT) text.appendData(words);
+    else text = addRow(list, "text-step", event, "", words).querySelector(".text").firstChild;
+  };
+  const endCall = (event) => {
+    const step = calls.get(event.callId);
+    if (!step) return;
+    calls.delete(event.callId);
+    step.classList.toggle("failed", event.error);
+    const took = document.createElement("span");
+    took.className = "quiet";
+    took.textContent = `${event.duration.toFixed(2)} s`;
+    step.querySelector("code")?.after(" ", took);
+  };
+  const dropOld = () => {
+    let extra = list.children.length - MAX_ROWS;
+    if (extra <= 0) return;
+    document.getElementById("earlier").hidden = false;
+    for (; extra > 0; extra -= 1) list.firstElementChild.remove();
+  };
+
+  return (events) => {
+    let news = null;
+    let first = null;
+    let joined = "";
+    const endText = () => {
+      if (first) addText(first, joined);
+      first = null;
+      joined = "";
+    };
+    for (const event of events) {
+      if (event.event === "message.delta") {
+        first ??= event;
+        joined += event.delta;
+        continue;
+      }
+      endText();
+      if (event.event === "tool.completed") endCall(event);
+      else text = null;
+      if (event.event === "tool.started" && wants("tools")) {
+        calls.set(event.callId, addRow(list, "tool", event, event.tool, event.preview));
+      } else if (event.event === "reasoning.available" && wants("text")) {
+        addRow(list, "thought", event, "", event.text);
+      } else if (event.event === "approval.request") news = list.dataset.asked;
+      else if (event.event === "approval.responded") news ??= "";
+      else if (/^run\.(completed|failed|cancelled)$/.test(event.event)) news = list.dataset.ended;
+    }
+    endText();
+    dropOld();
+    return news;
+  };
+};
+
+// In the chat, Enter sends.
+document.addEventListener("keydown", (event) => {
+  if (event.target.id !== "words" || event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  if (event.target.value.trim()) event.target.form.requestSubmit();
+});
+
+const element = (name, className, content) => {
+  const made = document.createElement(name);
+  if (className) made.className = className;
+  made.textContent = content;
+  return made;
+};
+
+// The same as a conversation.
+const drawTalk = (talk) => {
+  const last = talk.lastElementChild;
+  let text = last?.classList.contains("agent") ? last.querySelector(".text") : null;
+
+  const add = (kind, ...nodes) => {
+    const item = document.createElement("li");
+    item.className = kind;
+    item.append(...nodes);
+    talk.append(item);
+  };
+  const addText = (piece) => {
+    if (!piece) return;
+    if (!text) {
+      text = element("div", "text", "");
+      text.dir = "auto";
+      add("agent", element("p", "who-says", talk.dataset.agent), text);
+    }
+    if (text.lastChild?.nodeType === Node.TEXT_NODE) text.lastChild.appendData(piece);
+    else text.append(piece);
+  };
+
+  return (events) => {
+    let news = null;
+    let joined = "";
+    for (const event of events) {
+      if (event.event === "message.delta") {
+        joined += event.delta;
+        continue;
+      }
+      addText(joined);
+      joined = "";
+      if (event.event === "tool.started") {
+        text = null;
+        add("step", element("code", "", event.tool), " ", element("bdi", "", event.preview));
+      } else if (event.event === "approval.request") news = talk.dataset.asked;
+      else if (event.event === "approval.responded") news ??= "";
+      else if (/^run\.(completed|failed|cancelled)$/.test(event.event)) news = talk.dataset.ended;
+    }
+    addText(joined);
+    return news;
+  };
+};
+
+const follow = () => {
+  const list = document.getElementById("steps") ?? document.getElementById("talk");
+  const address = list?.dataset.events;
+  if (!address || source) return;
+  const draw = list.id === "talk" ? drawTalk(list) : drawLog(list);
+  let waiting = [];
+  let isPlanned = false;
+  let isBusy = false;
+
+  const flush = () => {
+    isPlanned = false;
+    const events = waiting;
+    isBusy = events.length > BUSY_EVENTS;
+    waiting = [];
+    const isAtEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 120;
+    const news = draw(events);
+    if (isAtEnd) scrollTo({ top: document.documentElement.scrollHeight });
+    if (news === null) return;
+    // What is asked, decided or over changes more than the list: the page as the Hub has it now, and on from there.
+    source.close();
+    source = null;
+    announcement.textContent = news;
+    htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerMorph" });
+  };
+
+  source = new EventSource(address);
+  source.addEventListener("message", (event) => {
+    waiting.push(JSON.parse(event.data));
+    if (isPlanned) return;
+    isPlanned = true;
+    // A page in the background has no frames, and nobody looks at it.
+    if (document.hidden) setTimeout(flush, 1000);
+    else if (isBusy) setTimeout(() => requestAnimationFrame(flush), BUSY_INTERVAL);
+    else requestAnimationFrame(flush);
+  });
+  const isConnected = (is) => {
+    connection.textContent = is ? "" : connection.dataset.lost;
+    document.body.classList.toggle("stale", !is);
+  };
+  source.addEventListener("open", () => isConnected(true));
+  source.addEventListener("error", () => isConnected(false));
+};
+
+follow();
+if (document.getElementById("talk")) scrollTo({ top: document.documentElement.scrollHeight });
+document.addEventListener("htmx:after:swap", follow);
+addEventListener("pagehide", () => source?.close());

@@ -1,0 +1,41 @@
+//! The variables of a tenant's environment. Their values go in and are never shown.
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::render;
+use crate::{
+    Problem,
+    api_types::EnvVariable,
+    console::{frame::Frame, request::PageRequest},
+};
+
+#[derive(Template)]
+#[template(path = "pages/env.html")]
+struct EnvPage {
+    page: Frame,
+    tenant: String,
+    variables: Vec<EnvVariable>,
+    may_set: bool,
+    may_remove: bool,
+}
+
+#[derive(Deserialize)]
+struct ShownVariables {
+    env: Vec<EnvVariable>,
+}
+
+pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
+    let tenant = request.path_value("tenant_id").to_owned();
+    let list: ShownVariables = request
+        .read("list_env", json!({"tenant_id": tenant}))
+        .await?;
+    render(&EnvPage {
+        page: Frame::new(&request, request.texts.get("tabs.env")),
+        tenant,
+        variables: list.env,
+        may_set: request.may("set_env"),
+        may_remove: request.may("unset_env"),
+    })
+}

@@ -1,0 +1,53 @@
+//! What a tenant may use: runs and tokens a day, disk space, runs at the same time.
+
+use askama::Template;
+use serde_json::json;
+
+use super::render;
+use crate::{
+    Problem,
+    api_types::{LimitUse, Tenant},
+    console::{frame::Frame, request::PageRequest},
+};
+
+const MIB: u64 = 1 << 20;
+
+#[derive(Template)]
+#[template(path = "pages/limits.html")]
+struct LimitsPage {
+    page: Frame,
+    limits: LimitUse,
+    /// With its version, for whoever may read it.
+    tenant: Option<(Tenant, String)>,
+    id: String,
+    may_limit: bool,
+    may_update: bool,
+}
+
+impl LimitsPage {
+    fn quota_mib(&self, tenant: &Tenant) -> u64 {
+        tenant.storage.quota_bytes / MIB
+    }
+}
+
+pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
+    let id = request.path_value("tenant_id").to_owned();
+    let named = json!({"tenant_id": id});
+    let limits = request.read("get_limits", named.clone()).await?;
+    let tenant = if request.may("get_tenant") {
+        let (tenant, version) = request.read_versioned("get_tenant", named).await?;
+        Some((tenant, version.unwrap_or_default()))
+    } else {
+        None
+    };
+    // A limit is not for the one whom it limits.
+    let is_whole_hub = request.principal().tenants.is_none();
+    render(&LimitsPage {
+        page: Frame::new(&request, request.texts.get("tabs.limits")),
+        limits,
+        tenant,
+        id,
+        may_limit: is_whole_hub && request.may("patch_limits"),
+        may_update: is_whole_hub && request.may("update_tenant"),
+    })
+}

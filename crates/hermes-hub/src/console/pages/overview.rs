@@ -1,0 +1,287 @@
+//! The first page: what needs somebody, the runs of the last day, and how the Hub is.
+
+use askama::Template;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{is_there, render};
+use crate::{
+    Problem, TenantId,
+    api_types::{Approval, Tenant, TenantStatus, Time},
+    console::{
+        chart::{self, Sparkline, sparkline},
+        frame::Frame,
+        request::PageRequest,
+        view::duration,
+    },
+    service::overview::{Activity, ActivityStep, HubOverview, TenantCount, TroubleKind},
+};
+
+/// More than this of a kind does not fit on a first page.
+const MOST: usize = 8;
+
+#[derive(Template)]
+#[template(path = "pages/overview.html")]
+struct OverviewPage {
+    page: Frame,
+    needs: Vec<Need>,
+    /// Where the rest is: an address and the key of its text.
+    more: Vec<(&'static str, &'static str)>,
+    counts: Vec<TenantCount>,
+    activity: Option<ShownActivity>,
+    version: ShownVersion,
+    /// A tenant is the next thing to make.
+    is_empty: bool,
+}
+
+/// Something that somebody should do.
+struct Need {
+    /// The key of what it is.
+    what: &'static str,
+    /// What it is about: a name or a command.
+    subject: String,
+    /// Why.
+    reason: String,
+    at: Option<Time>,
+    address: String,
+    /// The key of what to do there.
+    fix: &'static str,
+}
+
+struct ShownActivity {
+    since: Time,
+    charts: Vec<Chart>,
+    rows: Vec<ActivityRow>,
+}
+
+/// A chart with the number that sums it up.
+struct Chart {
+    title: &'static str,
+    sum: String,
+    line: Sparkline,
+}
+
+struct ActivityRow {
+    at: Time,
+    runs: u64,
+    failed: u64,
+    tokens: u64,
+    took: String,
+}
+
+#[derive(Deserialize)]
+struct WaitingApprovals {
+    approvals: Vec<Approval>,
+}
+
+#[derive(Deserialize)]
+struct OverviewTenants {
+    tenants: Vec<Tenant>,
+}
+
+#[derive(Deserialize)]
+struct OverviewNodes {
+    nodes: Vec<OverviewNode>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OverviewNode {
+    id: String,
+    state: String,
+    seen_at: Time,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ShownVersion {
+    version: String,
+    node: String,
+    started_at: Time,
+}
+
+pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
+    let mut needs = Vec::new();
+    let mut more = Vec::new();
+    add_approvals(&request, &mut needs, &mut more).await?;
+    let mut overview = None;
+    if request.may("get_overview") {
+        let found: HubOverview = request.read("get_overview", json!({})).await?;
+        add_failures(&request, &found, &mut needs, &mut more).await?;
+        overview = Some(found);
+    }
+    add_nodes(&request, &mut needs).await?;
+    let (counts, activity) = match overview {
+        Some(found) => (found.tenants, found.activity),
+        None => (Vec::new(), None),
+    };
+    let page = Frame::new(&request, request.texts.get("overview.title"));
+    let is_present = |count: &TenantCount| count.status != TenantStatus::Deleted;
+    render(&OverviewPage {
+        is_empty: !counts.iter().any(is_present) && request.may("create_tenant"),
+        activity: activity.map(|activity| show_activity(&page, &activity)),
+        page,
+        needs,
+        more,
+        counts,
+        version: request.read("version", json!({})).await?,
+    })
+}
+
+type More = Vec<(&'static str, &'static str)>;
+
+async fn add_approvals(
+    request: &PageRequest,
+    needs: &mut Vec<Need>,
+    more: &mut More,
+) -> Result<(), Problem> {
+    if !request.may("list_approvals") {
+        return Ok(());
+    }
+    let wanted = json!({"limit": MOST + 1});
+    let list: WaitingApprovals = request.read("list_approvals", wanted).await?;
+    if list.approvals.len() > MOST {
+        more.push(("/approvals", "overview.more_approvals"));
+    }
+    let shown = list.approvals.into_iter().take(MOST);
+    needs.extend(shown.map(|approval| Need {
+        what: "overview.approval",
+        subject: approval.command,
+        reason: approval.tenant_id.to_string(),
+        at: Some(approval.created_at),
+        address: format!("/approvals#{}", approval.approval_id),
+        fix: "overview.fix.approval",
+    }));
+    Ok(())
+}
+
+async fn add_failures(
+    request: &PageRequest,
+    overview: &HubOverview,
+    needs: &mut Vec<Need>,
+    more: &mut More,
+) -> Result<(), Problem> {
+    let has_failed = |count: &TenantCount| count.status == TenantStatus::Failed && count.count > 0;
+    if overview.tenants.iter().any(has_failed) && request.may("list_tenants") {
+        let wanted = json!({"status": "failed", "limit": MOST + 1});
+        let list: OverviewTenants = request.read("list_tenants", wanted).await?;
+        if list.tenants.len() > MOST {
+            more.push(("/tenants?status=failed", "overview.more_failed"));
+        }
+        needs.extend(list.tenants.into_iter().take(MOST).map(|tenant| {
+            Need {
+                what: "overview.failed",
+                subject: tenant.display_name,
+                reason: tenant
+                    .conditions
+                    .iter()
+                    .map(|condition| condition.message.as_str())
+                    .find(|message| !message.is_empty())
+                    .unwrap_or_default()
+                    .to_owned(),
+                at: Some(tenant.updated_at),
+                address: format!("/tenants/{}", tenant.id),
+                fix: "overview.fix.tenant",
+            }
+        }));
+    }
+    for trouble in &overview.troubles {
+        let (what, path, fix) = match trouble.kind {
+            TroubleKind::Agent => ("overview.agent", "", "overview.fix.tenant"),
+            TroubleKind::Login => ("overview.login", "/mcp", "overview.fix.login"),
+            TroubleKind::Platform => ("overview.platform", "/platforms", "overview.fix.platform"),
+            TroubleKind::Quota => ("overview.quota", "/limits", "overview.fix.quota"),
+        };
+        needs.push(Need {
+            what,
+            subject: trouble.display_name.clone(),
+            reason: trouble.message.clone(),
+            at: Some(trouble.since),
+            address: tenant_address(request, &trouble.tenant_id, path),
+            fix,
+        });
+    }
+    let failed = overview.failed_runs.iter().flatten();
+    if failed.clone().count() > MOST && is_there(request, "/runs") {
+        more.push(("/runs?status=failed", "overview.more_runs"));
+    }
+    needs.extend(failed.take(MOST).map(|run| Need {
+        what: "overview.run",
+        subject: run.tenant_id.to_string(),
+        reason: run.message.clone(),
+        at: Some(run.ended_at),
+        address: format!("/tenants/{}/runs/{}", run.tenant_id, run.run_id),
+        fix: "overview.fix.run",
+    }));
+    Ok(())
+}
+
+/// The page of a tenant where something is mended; its first page where that one is not there.
+fn tenant_address(request: &PageRequest, tenant: &TenantId, path: &str) -> String {
+    let is_shown = is_there(request, &format!("/tenants/{{tenant_id}}{path}"));
+    let path = if is_shown { path } else { "" };
+    format!("/tenants/{tenant}{path}")
+}
+
+async fn add_nodes(request: &PageRequest, needs: &mut Vec<Need>) -> Result<(), Problem> {
+    if !request.may("list_nodes") {
+        return Ok(());
+    }
+    let list: OverviewNodes = request.read("list_nodes", json!({})).await?;
+    let gone = list.nodes.into_iter().filter(|node| node.state == "gone");
+    needs.extend(gone.take(MOST).map(|node| Need {
+        what: "overview.gone",
+        subject: node.id,
+        reason: String::new(),
+        at: Some(node.seen_at),
+        address: "/nodes".to_owned(),
+        fix: "overview.fix.node",
+    }));
+    Ok(())
+}
+
+fn show_activity(page: &Frame, activity: &Activity) -> ShownActivity {
+    let steps = &activity.steps;
+    let values = |value: fn(&ActivityStep) -> u64| steps.iter().map(value).collect::<Vec<u64>>();
+    let runs = values(|step| step.runs);
+    let tokens = values(|step| step.tokens);
+    let failed = values(|step| step.failed);
+    let took = values(|step| step.median_millis.unwrap_or(0));
+    let sum = |values: &[u64]| page.number(values.iter().sum::<u64>());
+    let slowest = took.iter().copied().max().unwrap_or(0);
+    let chart = |title, sum, values: &[u64]| Chart {
+        title,
+        sum,
+        line: sparkline(values),
+    };
+    ShownActivity {
+        since: activity.since,
+        charts: vec![
+            chart("overview.runs", sum(&runs), &runs),
+            chart("overview.tokens", sum(&tokens), &tokens),
+            chart("overview.errors", sum(&failed), &failed),
+            chart("overview.latency", duration(slowest), &took),
+        ],
+        rows: steps
+            .iter()
+            .filter(|step| step.runs > 0)
+            .map(|step| ActivityRow {
+                at: Time::from_millis(step.at),
+                runs: step.runs,
+                failed: step.failed,
+                tokens: step.tokens,
+                took: duration(step.median_millis.unwrap_or(0)),
+            })
+            .collect(),
+    }
+}
+
+impl OverviewPage {
+    fn width(&self) -> u32 {
+        chart::WIDTH
+    }
+
+    fn height(&self) -> u32 {
+        chart::HEIGHT
+    }
+}

@@ -1,0 +1,237 @@
+//! Signing in: by a link that works once, or with a token; and signing out.
+
+use std::sync::Arc;
+
+use askama::Template;
+use axum::{
+    Extension, Form,
+    extract::{FromRequest, Request, State},
+    response::{Html, IntoResponse, Redirect, Response},
+};
+use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+
+use super::{
+    actions::{is_local, status_of},
+    assets,
+    frame::other_languages,
+    language::texts_for,
+    provider_sign_in,
+    request::{PageRequest, parse_query, sender_address},
+    session_cookie::{foreign_form, set_cookie},
+    texts::Texts,
+};
+use crate::{
+    Hub, Problem, ProblemCode, TokenId,
+    api_types::{KeyHash, Via},
+    auth::{
+        console_sessions::{SignInPlace, open_session},
+        oidc::OidcSignIn,
+    },
+    http::middleware::RequestId,
+    storage::{audit::NewAuditEntry, state::SessionHolder},
+};
+
+pub(super) const PATH: &str = "/sign-in";
+/// What is there for those who are not signed in.
+pub(super) const OPEN_PATHS: &[&str] = &[
+    PATH,
+    super::language::PATH,
+    provider_sign_in::BEGIN_PATH,
+    provider_sign_in::CALLBACK_PATH,
+];
+
+/// Where to sign in on the way to another page.
+pub(super) fn address_for(wanted: &str) -> String {
+    if wanted == "/" {
+        return PATH.to_owned();
+    }
+    let next: String = url::form_urlencoded::byte_serialize(wanted.as_bytes()).collect();
+    format!("{PATH}?next={next}")
+}
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct SignInPage<'a> {
+    texts: &'static Texts,
+    next: &'a str,
+    problem: Option<String>,
+    /// Where the Hub is reached without encryption from another machine, this is said.
+    is_plain: bool,
+    /// Where to sign in at the provider, if there is one.
+    provider: Option<String>,
+}
+
+impl SignInPage<'_> {
+    fn t<'a>(&'a self, key: &'a str) -> &'a str {
+        self.texts.get(key)
+    }
+
+    fn asset(&self, name: &str) -> &'static str {
+        assets::address(name)
+    }
+
+    fn other_languages(&self) -> Vec<(&'static str, &'static str)> {
+        other_languages(self.texts)
+    }
+}
+
+pub(super) async fn show(State(hub): State<Hub>, request: Request) -> Response {
+    let query = parse_query(request.uri().query().unwrap_or_default());
+    let next = query.get("next").map_or("/", String::as_str);
+    render(&hub, request.headers(), next, None, StatusCode::OK)
+}
+
+pub(super) fn render(
+    hub: &Hub,
+    headers: &HeaderMap,
+    next: &str,
+    problem: Option<String>,
+    status: StatusCode,
+) -> Response {
+    let settings = hub.settings();
+    let host = headers
+        .get(header::HOST)
+        .and_then(|host| host.to_str().ok());
+    let is_local_host = host.is_none_or(|host| {
+        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        matches!(name, "localhost" | "127.0.0.1" | "[::1]")
+    });
+    let next = if is_local(next) { next } else { "/" };
+    let page = SignInPage {
+        texts: texts_for(headers),
+        next,
+        provider: settings
+            .oidc
+            .is_some()
+            .then(|| provider_sign_in::begin_address(next)),
+        problem,
+        is_plain: !settings.public_url.starts_with("https://") && !is_local_host,
+    };
+    match page.render() {
+        Ok(text) => (status, Html(text)).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "failed to render the sign-in page");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// One of the two.
+#[derive(Deserialize)]
+pub(super) struct SignInForm {
+    #[serde(default)]
+    token: String,
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    next: String,
+}
+
+pub(super) async fn submit(State(hub): State<Hub>, request: Request) -> Response {
+    let (mut parts, body) = request.into_parts();
+    let request = Request::from_parts(parts.clone(), body);
+    let Ok(Form(form)) = Form::<SignInForm>::from_request(request, &hub).await else {
+        return StatusCode::BAD_REQUEST.into_response();
+    };
+    let next = if is_local(&form.next) {
+        form.next.as_str()
+    } else {
+        "/"
+    };
+    let headers = std::mem::take(&mut parts.headers);
+    match open(&hub, &headers, &parts.extensions, &form).await {
+        Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to(next)).into_response(),
+        Err(problem) => {
+            let status = status_of(&problem);
+            render(&hub, &headers, next, Some(problem.message), status)
+        }
+    }
+}
+
+/// Opens a session by a token or a link. Returns its cookie.
+async fn open(
+    hub: &Hub,
+    headers: &HeaderMap,
+    extensions: &http::Extensions,
+    form: &SignInForm,
+) -> Result<http::HeaderValue, Problem> {
+    let address = sender_address(extensions);
+    let token = if form.code.is_empty() {
+        let presented = Some(form.token.trim()).filter(|token| !token.is_empty());
+        let identity = hub.authenticate_sender(presented, address).await?;
+        identity.principal.token.clone()
+    } else {
+        let hash = KeyHash::from_key(&form.code);
+        let Some(token) = hub.state().take_sign_in_link(&hash).await? else {
+            hub.count_wrong_token(address, &form.code)?;
+            return Err(Problem::new(
+                ProblemCode::Unauthenticated,
+                "this link was used already or is too old; make another one with `hermes hub login-link`",
+            ));
+        };
+        token
+    };
+    open_for(hub, headers, extensions, SessionHolder::Token(token)).await
+}
+
+/// Opens a new session, so that one that somebody else has begun is of no use. Returns its cookie.
+pub(super) async fn open_for(
+    hub: &Hub,
+    headers: &HeaderMap,
+    extensions: &http::Extensions,
+    holder: SessionHolder,
+) -> Result<http::HeaderValue, Problem> {
+    let user_agent = headers.get(header::USER_AGENT);
+    let place = SignInPlace {
+        address: sender_address(extensions),
+        user_agent: user_agent
+            .and_then(|agent| agent.to_str().ok())
+            .unwrap_or_default(),
+    };
+    let actor = match &holder {
+        SessionHolder::Token(token) => token.clone(),
+        SessionHolder::Person(person) => TokenId::for_person(&person.subject),
+    };
+    let mut entry = NewAuditEntry::new(actor.as_str(), Via::Console, "sign_in");
+    if let Some(id) = extensions.get::<RequestId>() {
+        entry.request_id = id.0.to_string();
+    }
+    let opened = open_session(hub.state(), holder, place, entry).await?;
+    set_cookie(&hub.settings(), Some(&opened.cookie))
+        .ok_or_else(|| Problem::internal(&"the cookie is not a header"))
+}
+
+#[derive(Deserialize)]
+pub(super) struct SignOutForm {
+    #[serde(default)]
+    csrf: String,
+}
+
+pub(super) async fn sign_out(
+    request: PageRequest,
+    Extension(provider): Extension<Arc<OidcSignIn>>,
+    Form(form): Form<SignOutForm>,
+) -> Response {
+    if !request.csrf.matches(&form.csrf) {
+        return super::pages::problem_in_place(&request, &foreign_form());
+    }
+    let session = &request.signed_in.session;
+    let actor = request.principal().token.as_str();
+    let entry =
+        NewAuditEntry::new(actor, Via::Console, "sign_out").with_target(session.id.as_str());
+    if let Err(error) = request
+        .hub
+        .state()
+        .end_console_session(&session.id, entry)
+        .await
+    {
+        tracing::warn!(%error, "failed to end a console session");
+    }
+    let cookie = set_cookie(&request.hub.settings(), None);
+    let cookie = cookie.map(|cookie| [(header::SET_COOKIE, cookie)]);
+    if let Some(page) = provider_sign_in::sign_out_page(&request, &provider).await {
+        return (cookie, page).into_response();
+    }
+    (cookie, Redirect::to(PATH)).into_response()
+}

@@ -1,0 +1,219 @@
+//! Notices between nodes by `NOTIFY`.
+//!
+//! A commit that notifies takes a lock of the whole database, so notices are never part of the transactions that they
+//! tell of: they are collected for a moment and sent on a connection of their own.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use hermes_config::sync::Mutex;
+use sqlx::{
+    PgPool,
+    postgres::{PgConnectOptions, PgListener, PgPoolOptions},
+};
+use tokio::sync::{Notify, broadcast};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::PostgresState;
+use crate::storage::state::{Notice, NoticeStore};
+
+const CHANNEL: &str = "hermes_hub";
+/// At most one notification in this time.
+const COLLECT_FOR: Duration = Duration::from_millis(20);
+/// The server refuses more than 8,000 bytes.
+const MAX_PAYLOAD_BYTES: usize = 7_000;
+/// More than that is one notice of everything.
+const MAX_PENDING: usize = 2_000;
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// A receiver that falls behind by more reads everything again.
+const BUFFERED: usize = 4_096;
+
+/// The notices of this node and of the others.
+pub(super) struct NodeNotices {
+    shared: Arc<SharedNotices>,
+    options: PgConnectOptions,
+    received: OnceLock<broadcast::Sender<Notice>>,
+    tasks: TaskTracker,
+    closing: CancellationToken,
+}
+
+#[derive(Default)]
+struct SharedNotices {
+    pending: Mutex<HashSet<Notice>>,
+    is_pending: Notify,
+}
+
+impl fmt::Debug for NodeNotices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("NodeNotices").finish_non_exhaustive()
+    }
+}
+
+impl NodeNotices {
+    /// The options lead to the server itself, not to a pooler.
+    pub(super) fn new(options: PgConnectOptions) -> Self {
+        Self {
+            shared: Arc::default(),
+            options,
+            received: OnceLock::new(),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+        }
+    }
+
+    pub(super) async fn close(&self) {
+        self.closing.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+    }
+
+    fn start(&self, node: &str) -> broadcast::Sender<Notice> {
+        let received = broadcast::Sender::new(BUFFERED);
+        let pool = |connections| {
+            PgPoolOptions::new()
+                .max_connections(connections)
+                .acquire_timeout(SEND_TIMEOUT)
+                .connect_lazy_with(self.options.clone())
+        };
+        let sending = send_notices(Arc::clone(&self.shared), pool(1), node.to_owned());
+        let listening = listen(pool(1), received.clone(), node.to_owned());
+        let closing = self.closing.clone();
+        self.tasks.spawn(async move {
+            closing
+                .run_until_cancelled(futures::future::join(sending, listening))
+                .await;
+        });
+        received
+    }
+}
+
+impl NoticeStore for PostgresState {
+    fn notify(&self, notice: Notice) {
+        let shared = &self.notices.shared;
+        {
+            let mut pending = shared.pending.lock();
+            if pending.len() >= MAX_PENDING {
+                pending.clear();
+                pending.insert(Notice::Everything);
+            } else {
+                pending.insert(notice);
+            }
+        }
+        shared.is_pending.notify_one();
+    }
+
+    fn listen(&self) -> Option<broadcast::Receiver<Notice>> {
+        let received = self
+            .notices
+            .received
+            .get_or_init(|| self.notices.start(&self.node));
+        Some(received.subscribe())
+    }
+}
+
+async fn send_notices(shared: Arc<SharedNotices>, pool: PgPool, node: String) {
+    loop {
+        shared.is_pending.notified().await;
+        tokio::time::sleep(COLLECT_FOR).await;
+        let pending = std::mem::take(&mut *shared.pending.lock());
+        for payload in payloads(&node, &pending) {
+            let send = sqlx::query("SELECT pg_notify($1, $2)")
+                .persistent(false)
+                .bind(CHANNEL)
+                .bind(payload)
+                .execute(&pool);
+            // The others read everything again soon in any case.
+            match tokio::time::timeout(SEND_TIMEOUT, send).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "notice not sent"),
+                Err(_) => tracing::debug!("notice not sent in time"),
+            }
+        }
+    }
+}
+
+/// The sender and its notices, in as few texts as the server takes.
+fn payloads(node: &str, notices: &HashSet<Notice>) -> Vec<String> {
+    let mut payloads = Vec::new();
+    let mut current = node.to_owned();
+    for notice in notices {
+        let word = notice.to_word();
+        if current.len() + word.len() >= MAX_PAYLOAD_BYTES {
+            payloads.push(std::mem::replace(&mut current, node.to_owned()));
+        }
+        current.push(' ');
+        current.push_str(&word);
+    }
+    if current.len() > node.len() {
+        payloads.push(current);
+    }
+    payloads
+}
+
+/// The notices in a text of another node.
+fn parse_payload<'a>(node: &str, payload: &'a str) -> impl Iterator<Item = Notice> + use<'a> {
+    let (sender, words) = payload.split_once(' ').unwrap_or((payload, ""));
+    let words = if sender == node { "" } else { words };
+    words.split_whitespace().map(Notice::from_word)
+}
+
+async fn listen(pool: PgPool, received: broadcast::Sender<Notice>, node: String) {
+    loop {
+        if let Err(error) = receive_notices(&pool, &received, &node).await {
+            tracing::debug!(%error, "listener for notices failed");
+        }
+        tokio::time::sleep(RETRY_DELAY).await;
+    }
+}
+
+async fn receive_notices(
+    pool: &PgPool,
+    received: &broadcast::Sender<Notice>,
+    node: &str,
+) -> Result<(), sqlx::Error> {
+    let mut listener = PgListener::connect_with(pool).await?;
+    listener.listen(CHANNEL).await?;
+    // What was sent before is not known. Nobody may be listening here.
+    let _ = received.send(Notice::Everything);
+    loop {
+        match listener.try_recv().await? {
+            Some(notification) => {
+                for notice in parse_payload(node, notification.payload()) {
+                    let _ = received.send(notice);
+                }
+            }
+            // The connection was lost, and with it what was sent meanwhile.
+            None => {
+                let _ = received.send(Notice::Everything);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::RunId;
+
+    #[test]
+    fn notices_are_split_where_the_server_takes_no_more_and_a_node_ignores_its_own() {
+        let notices: HashSet<Notice> = (0..600)
+            .map(|_| Notice::Run(RunId::random().unwrap()))
+            .collect();
+        let payloads = payloads("n1", &notices);
+        assert!(payloads.len() > 1);
+        assert!(payloads.iter().all(|text| text.len() < 8_000));
+        let seen: HashSet<Notice> = payloads
+            .iter()
+            .flat_map(|text| parse_payload("n2", text))
+            .collect();
+        assert_eq!(seen, notices);
+        let own = payloads.iter().flat_map(|text| parse_payload("n1", text));
+        assert_eq!(own.count(), 0);
+    }
+}

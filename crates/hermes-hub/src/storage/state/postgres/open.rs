@@ -1,0 +1,129 @@
+//! Opening the database: its address, whether a pooler is in between, and its version.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use hermes_config::Secret;
+use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use tokio::time::timeout;
+
+use super::{
+    PostgresOpenError, PostgresState, TablesFound, leases::HeldEpochs, notices::NodeNotices,
+    open_pools, own_session::OwnSessions, schema, seen_changes::ChangeWatch, server::ServerLink,
+    session::database_error, tenants::TenantLookups, write_group::WriteGroup, writer::Writer,
+};
+use crate::storage::state::{StateError, tenant_updates::TenantUpdates};
+
+/// Older versions are not tested.
+const OLDEST_SERVER: u32 = 130_000;
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Comparisons until two connections count as two sessions of the server.
+const POOLER_PROBES: usize = 4;
+
+/// Where the database is.
+#[derive(Clone)]
+pub struct PostgresOptions {
+    /// May have a password.
+    pub url: Secret<String>,
+    /// The server itself, where `url` leads to a pooler: it does not pass notices on.
+    pub listen_url: Option<Secret<String>>,
+    /// Of this node.
+    pub max_connections: u32,
+}
+
+impl fmt::Debug for PostgresOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PostgresOptions")
+            .field("max_connections", &self.max_connections)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PostgresState {
+    /// Connects and looks, without changing anything.
+    pub async fn look(options: &PostgresOptions) -> Result<TablesFound, PostgresOpenError> {
+        let address = parse_address(options.url.expose())?;
+        let server = ServerLink::new(is_behind_pooler(&address).await?);
+        let [readers, writer] = open_pools(&address, options.max_connections, &server);
+        let found = schema::look(&writer, &server).await;
+        readers.close().await;
+        writer.close().await;
+        found
+    }
+
+    /// Opens the database; creates or migrates its tables.
+    pub async fn open(options: &PostgresOptions, node: &str) -> Result<Self, PostgresOpenError> {
+        let address = parse_address(options.url.expose())?;
+        let server = ServerLink::new(is_behind_pooler(&address).await?);
+        if server.is_pooled {
+            tracing::info!("a pooler lends connections of the database by transaction");
+        }
+        let [readers, writer] = open_pools(&address, options.max_connections, &server);
+        schema::migrate(&writer, &server).await?;
+        let listen_address = match &options.listen_url {
+            Some(url) => parse_address(url.expose())?,
+            None => address,
+        };
+        let sessions = OwnSessions {
+            pool: readers.clone(),
+            server: server.clone(),
+        };
+        Ok(Self {
+            readers,
+            group: WriteGroup::new(Writer::new(writer, server.clone())),
+            server,
+            node: node.to_owned(),
+            leases: HeldEpochs::default(),
+            notices: NodeNotices::new(listen_address),
+            changes: ChangeWatch::new(sessions, options.max_connections),
+            event_stored: tokio::sync::watch::Sender::new(0),
+            tenant_updates: TenantUpdates::new(),
+            tenant_lookups: TenantLookups::new(),
+        })
+    }
+}
+
+/// What the driver takes. Poolers do not know the number of digits of fractions, and nothing here has any.
+pub(super) fn parse_address(url: &str) -> Result<PgConnectOptions, PostgresOpenError> {
+    let options = PgConnectOptions::from_str(url).map_err(|_| PostgresOpenError::Address)?;
+    Ok(options
+        .extra_float_digits(None)
+        .application_name("hermes-hub"))
+}
+
+async fn connect(address: &PgConnectOptions) -> Result<PgConnection, PostgresOpenError> {
+    match timeout(CONNECT_TIMEOUT, PgConnection::connect_with(address)).await {
+        Ok(connected) => Ok(connected.map_err(database_error)?),
+        Err(_) => Err(StateError::Unavailable("the server does not answer".into()).into()),
+    }
+}
+
+/// Whether transactions of one connection are answered by several sessions of the server, or one session answers
+/// several connections. Also refuses a server that is too old.
+async fn is_behind_pooler(address: &PgConnectOptions) -> Result<bool, PostgresOpenError> {
+    let (mut one, mut other) = (connect(address).await?, connect(address).await?);
+    if let Some(version) = one.server_version_num()
+        && version < OLDEST_SERVER
+    {
+        return Err(PostgresOpenError::OldServer { version });
+    }
+    let first = session_id(&mut one).await?;
+    let mut is_pooled = false;
+    for _ in 0..POOLER_PROBES {
+        is_pooled |= session_id(&mut other).await? == first || session_id(&mut one).await? != first;
+    }
+    for connection in [one, other] {
+        // Its purpose is fulfilled.
+        let _ = timeout(CONNECT_TIMEOUT, connection.close()).await;
+    }
+    Ok(is_pooled)
+}
+
+/// The process of the server that answers. Without a prepared statement, which a pooler may not find again.
+async fn session_id(connection: &mut PgConnection) -> Result<String, StateError> {
+    use sqlx::{Executor as _, Row as _};
+    let asked = connection.fetch_one(sqlx::raw_sql("SELECT pg_backend_pid()::text"));
+    match timeout(CONNECT_TIMEOUT, asked).await {
+        Ok(row) => Ok(row.map_err(database_error)?.try_get(0)?),
+        Err(_) => Err(StateError::Unavailable("the server does not answer".into())),
+    }
+}

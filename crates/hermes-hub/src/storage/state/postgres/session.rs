@@ -1,0 +1,224 @@
+//! One connection of a pool: statements with a timeout, and the meaning of their errors.
+
+use std::{
+    fmt,
+    ops::{Deref, DerefMut},
+    time::{Duration, Instant},
+};
+
+use sqlx::{
+    AssertSqlSafe, PgConnection, Postgres, Transaction,
+    pool::PoolConnection,
+    postgres::{PgArguments, PgDatabaseError, PgRow},
+    query::Query,
+};
+use tokio::time::timeout;
+
+use super::{STATEMENT_TIMEOUT, server::ServerLink};
+use crate::storage::state::StateError;
+
+pub(super) type Sql<'q> = Query<'q, Postgres, PgArguments>;
+
+/// A connection, alone or in a transaction. Dropped in a transaction that was not committed, that is rolled back.
+pub(super) struct Session {
+    connection: SessionConnection,
+    server: ServerLink,
+    acquired_at: Instant,
+    is_lost: bool,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("is_lost", &self.is_lost)
+            .finish_non_exhaustive()
+    }
+}
+
+enum SessionConnection {
+    Direct(PoolConnection<Postgres>),
+    InTransaction(Transaction<'static, Postgres>),
+}
+
+impl Deref for SessionConnection {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        match self {
+            Self::Direct(connection) => connection,
+            Self::InTransaction(transaction) => transaction,
+        }
+    }
+}
+
+impl DerefMut for SessionConnection {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        match self {
+            Self::Direct(connection) => connection,
+            Self::InTransaction(transaction) => transaction,
+        }
+    }
+}
+
+impl Session {
+    pub(super) fn direct(connection: PoolConnection<Postgres>, server: &ServerLink) -> Self {
+        Self::new(SessionConnection::Direct(connection), server)
+    }
+
+    pub(super) fn in_transaction(
+        transaction: Transaction<'static, Postgres>,
+        server: &ServerLink,
+    ) -> Self {
+        Self::new(SessionConnection::InTransaction(transaction), server)
+    }
+
+    fn new(connection: SessionConnection, server: &ServerLink) -> Self {
+        Self {
+            connection,
+            server: server.clone(),
+            acquired_at: Instant::now(),
+            is_lost: false,
+        }
+    }
+
+    /// Whether another transaction may be tried on it.
+    pub(super) fn is_usable(&self) -> bool {
+        !self.is_lost && self.server.trusts(self.acquired_at.elapsed())
+    }
+
+    /// Statements are kept on the server, unless another server may answer the next transaction.
+    fn keeps_statements(&self) -> bool {
+        !self.server.is_pooled
+    }
+
+    pub(super) async fn rows(&mut self, query: Sql<'_>) -> Result<Vec<PgRow>, StateError> {
+        let query = query.persistent(self.keeps_statements());
+        let rows = query.fetch_all(&mut *self.connection);
+        let answered = timeout(STATEMENT_TIMEOUT, rows).await;
+        self.judge(answered)
+    }
+
+    pub(super) async fn optional(&mut self, query: Sql<'_>) -> Result<Option<PgRow>, StateError> {
+        let query = query.persistent(self.keeps_statements());
+        let row = query.fetch_optional(&mut *self.connection);
+        let answered = timeout(STATEMENT_TIMEOUT, row).await;
+        self.judge(answered)
+    }
+
+    pub(super) async fn one(&mut self, query: Sql<'_>) -> Result<PgRow, StateError> {
+        let row = self.optional(query).await?;
+        row.ok_or_else(|| StateError::Broken("a statement returned no row".into()))
+    }
+
+    /// Returns how many rows it affected.
+    pub(super) async fn execute(&mut self, query: Sql<'_>) -> Result<u64, StateError> {
+        let query = query.persistent(self.keeps_statements());
+        let done = query.execute(&mut *self.connection);
+        let answered = timeout(STATEMENT_TIMEOUT, done).await;
+        Ok(self.judge(answered)?.rows_affected())
+    }
+
+    /// Several statements at once, without values.
+    pub(super) async fn run_script(
+        &mut self,
+        sql: &'static str,
+        most: Duration,
+    ) -> Result<(), StateError> {
+        let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *self.connection);
+        let answered = timeout(most, done).await;
+        self.judge(answered).map(drop)
+    }
+
+    /// Commits the transaction that it was made for.
+    pub(super) async fn commit(self) -> Result<(), StateError> {
+        let SessionConnection::InTransaction(transaction) = self.connection else {
+            return Ok(());
+        };
+        match timeout(STATEMENT_TIMEOUT, transaction.commit()).await {
+            Ok(committed) => committed.map_err(database_error),
+            Err(_) => Err(no_answer()),
+        }
+    }
+
+    fn judge<T>(
+        &mut self,
+        answered: Result<Result<T, sqlx::Error>, tokio::time::error::Elapsed>,
+    ) -> Result<T, StateError> {
+        let error = match answered {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => {
+                if !is_session_lost(&error) {
+                    return Err(database_error(error));
+                }
+                database_error(error)
+            }
+            Err(_) => no_answer(),
+        };
+        self.is_lost = true;
+        self.server.distrust();
+        // In a transaction, the pool closes it before the next use.
+        if let SessionConnection::Direct(connection) = &mut self.connection {
+            connection.close_on_drop();
+        }
+        Err(error)
+    }
+}
+
+fn no_answer() -> StateError {
+    StateError::Unavailable("a statement was not answered in time".into())
+}
+
+fn sqlstate(error: &sqlx::Error) -> Option<&str> {
+    let database = error.as_database_error()?;
+    Some(database.try_downcast_ref::<PgDatabaseError>()?.code())
+}
+
+/// Whether the connection is of no more use: gone, to a server that only reads, or to one that lost its statements.
+fn is_session_lost(error: &sqlx::Error) -> bool {
+    match sqlstate(error) {
+        Some(code) => {
+            code.starts_with("08")
+                || code.starts_with("57P")
+                || matches!(code, "25006" | "25P03" | "26000" | "42P05")
+        }
+        None => matches!(
+            error,
+            sqlx::Error::Io(_) | sqlx::Error::Protocol(_) | sqlx::Error::Tls(_)
+        ),
+    }
+}
+
+/// What a caller may do about it. A class of codes is named by its first two characters.
+pub(super) fn database_error(error: sqlx::Error) -> StateError {
+    let Some(code) = sqlstate(&error) else {
+        return match error {
+            sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::Protocol(_)
+            | sqlx::Error::WorkerCrashed
+            | sqlx::Error::BeginFailed => StateError::Unavailable(error.to_string()),
+            error => StateError::Broken(error.to_string()),
+        };
+    };
+    let text = format!("{error} ({code})");
+    match code {
+        // The disk, and the limit of a table space.
+        "53100" => StateError::DiskFull(text),
+        // Connections, memory; serialization, deadlocks; shutdown, start; cancelled by a timeout; locks; statements that
+        // a pooler lost; read-only; a transaction that the server ended.
+        "57014" | "55P03" | "26000" | "42P05" | "25006" | "25P03" | "40001" | "40P01" | "55006" => {
+            StateError::Unavailable(text)
+        }
+        code if ["08", "53", "57", "58"].contains(&code.get(..2).unwrap_or_default()) => {
+            StateError::Unavailable(text)
+        }
+        _ => StateError::Broken(text),
+    }
+}
+
+/// Whether a statement would have made a second row with the same key.
+pub(super) fn is_duplicate(error: &StateError) -> bool {
+    matches!(error, StateError::Broken(text) if text.ends_with("(23505)"))
+}

@@ -1,0 +1,105 @@
+//! How sessions end that nobody ends, and what a sign-in gives to whom.
+
+use std::time::Duration;
+
+use reqwest::{Method, header};
+use serde_json::json;
+
+use super::ConsoleBrowser;
+use crate::{
+    hub::lifecycle::run_sql,
+    test_hub::{TIMEOUT, TestHub},
+};
+
+/// Lets so much time go by for all sessions. Times are those of the database, which has the only clock that counts.
+async fn let_pass(hub: &TestHub, time: Duration) {
+    let millis = time.as_millis();
+    let sql = format!("UPDATE console_sessions SET used_at = used_at - {millis}");
+    run_sql(hub, &sql).await;
+}
+
+async fn is_signed_in(browser: &ConsoleBrowser) -> bool {
+    let page = browser.get("/sessions").await.expect_status(200);
+    page.address.starts_with("/sessions")
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_uses_for_an_hour_is_over_with_its_stream() {
+    let hub = TestHub::new().await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let stream = admin.request(Method::GET, "/live").send().await.unwrap();
+    assert_eq!(stream.status(), 200);
+    let_pass(&hub, Duration::from_mins(61)).await;
+    // The stream of an open page ends: this reads it to its end.
+    let rest = tokio::time::timeout(TIMEOUT, stream.text()).await;
+    rest.expect("the stream goes on").unwrap();
+    assert!(!is_signed_in(&admin).await);
+    let late = admin
+        .submit("/do/create_tenant", &[("id", "late")])
+        .await
+        .expect_status(200);
+    assert!(late.address.starts_with("/sign-in"), "{}", late.address);
+    let tenants = hub.get("/v1/tenants").await.expect(200);
+    assert_eq!(tenants["tenants"], json!([]));
+    let listed = hub.get("/v1/console-sessions").await.expect(200);
+    assert_eq!(listed["sessions"], json!([]));
+}
+
+#[tokio::test]
+async fn whoever_reads_stays_signed_in_and_an_open_stream_is_not_reading() {
+    let hub = TestHub::new().await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    for _ in 0..3 {
+        let_pass(&hub, Duration::from_mins(59)).await;
+        assert!(is_signed_in(&admin).await);
+    }
+    let_pass(&hub, Duration::from_mins(59)).await;
+    let stream = admin.request(Method::GET, "/live").send().await.unwrap();
+    assert_eq!(stream.status(), 200);
+    let_pass(&hub, Duration::from_mins(2)).await;
+    assert!(!is_signed_in(&admin).await);
+}
+
+#[tokio::test]
+async fn a_session_is_over_when_the_time_of_its_token_is() {
+    let hub = TestHub::new().await;
+    let rights = json!({"name": "brief", "role": "viewer"});
+    let browser = ConsoleBrowser::with_rights(&hub, rights).await;
+    assert!(is_signed_in(&browser).await);
+    let end = "UPDATE tokens SET expires_at = 1 WHERE name = 'brief'";
+    run_sql(&hub, end).await;
+    assert!(!is_signed_in(&browser).await);
+}
+
+#[tokio::test]
+async fn a_session_that_somebody_else_has_begun_gains_nothing_by_a_sign_in() {
+    let hub = TestHub::new().await;
+    let attacker = ConsoleBrowser::with_rights(&hub, json!({"role": "viewer"})).await;
+    // The browser of the victim has the attacker's cookie.
+    let victim = ConsoleBrowser::stranger(&hub).with_cookie(attacker.cookie());
+    let page = victim.post("/sign-in", &[("token", &hub.admin)]).await;
+    let cookie = page.expect_status(303).headers[header::SET_COOKIE].clone();
+    let cookie = cookie.to_str().unwrap().split(';').next().unwrap();
+    assert_ne!(cookie, attacker.cookie());
+    let victim = ConsoleBrowser::stranger(&hub).with_cookie(cookie);
+    victim.get("/tokens").await.expect_status(200);
+    attacker.get("/tokens").await.expect_status(404);
+}
+
+#[tokio::test]
+async fn of_many_who_use_a_link_at_once_one_is_signed_in() {
+    let hub = TestHub::new().await;
+    let made = hub.request(&hub.admin, Method::POST, "/v1/sign-in-links");
+    let made = hub.send(made).await.expect(201);
+    let (_, code) = made["url"].as_str().unwrap().split_once("#code=").unwrap();
+    let browser = ConsoleBrowser::stranger(&hub);
+    let fields = [("code", code)];
+    let tries = (0..5).map(|_| browser.post("/sign-in", &fields));
+    let pages = futures::future::join_all(tries).await;
+    let mut statuses: Vec<u16> = pages.iter().map(|page| page.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [303, 401, 401, 401, 401]);
+    for page in pages.iter().filter(|page| page.status == 401) {
+        assert!(!page.headers.contains_key(header::SET_COOKIE));
+    }
+}

@@ -1,0 +1,3 @@
+//! The web console of a whole Hub, in a real browser.
+
+mod real_servers;

@@ -1,0 +1,336 @@
+// What people do at the console, one scene after the other:
+//
+//   scenes.mjs '{"scenes": ["watchRun"], "base": "http://…", "token": "…", …}'
+//
+// A scene says where it stands by a line of JSON and goes on when it gets one. Its last line is its result.
+
+import { createInterface } from 'node:readline';
+import { openContext, signIn, startBrowser } from './browser.mjs';
+
+const given = JSON.parse(process.argv[2]);
+const { base, token } = given;
+const lines = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
+
+const say = (value) => console.log(JSON.stringify(value));
+// Says where the scene stands and waits for the test to go on.
+const pause = async (step, more = {}) => {
+  say({ step, ...more });
+  const { value, done } = await lines.next();
+  if (done) process.exit(1);
+  return JSON.parse(value);
+};
+
+const browser = await startBrowser();
+
+const enter = async (options = {}) => {
+  const { context, faults } = await openContext(browser, base, options);
+  const page = await context.newPage();
+  await signIn(page, base, token);
+  // Counts the documents that are loaded from here on: a page that keeps itself current loads none.
+  let loads = 0;
+  page.on('domcontentloaded', () => (loads += 1));
+  return { page, faults, loads: () => loads };
+};
+
+const visible = (page, selector, options = {}) => page.locator(selector, options).first().waitFor({ state: 'visible' });
+const gone = (page, selector) => page.locator(selector).first().waitFor({ state: 'hidden' });
+// Waits until a screen reader is told this.
+const announced = (page, words) => page.locator('#announce', { hasText: words }).waitFor({ state: 'attached' });
+
+const startRun = async (page, input) => {
+  await page.goto(`${base}/tenants/acme/runs`);
+  const form = page.locator('form[action="/do/create_run"]').first();
+  if (!(await form.isVisible())) await page.locator('details:has(form[action="/do/create_run"]) > summary').first().click();
+  await form.locator('textarea').fill(input);
+  return form.locator('button').first();
+};
+
+const scenes = {
+  // A run is begun by the form and watched to its end, without loading a page again.
+  async watchRun() {
+    const { page, faults, loads } = await enter();
+    const start = await startRun(page, 'say it slowly');
+    await start.click();
+    if (!/\/runs\/[^/?]+/.test(page.url())) {
+      const link = page.locator('main a[href*="/acme/runs/run_"]').first();
+      await link.waitFor();
+      await page.goto(base + (await link.getAttribute('href')));
+    }
+    const before = loads();
+    const steps = page.locator('#steps');
+    await steps.getByText('word3').first().waitFor();
+    const early = await steps.innerText();
+    await visible(page, '.state.completed');
+    await page.getByText('word39').first().waitFor();
+    await announced(page, 'The run has ended.');
+    return { faults, reloads: loads() - before, sawItGrow: !early.includes('word39') };
+  },
+
+  // Enter sends what was written, and the answer grows below it.
+  async chat() {
+    const { page, faults } = await enter();
+    await page.goto(`${base}/tenants/acme/chat`);
+    await page.locator('#words').fill('say it slowly');
+    await page.locator('#words').press('Enter');
+    const talk = page.locator('#talk');
+    await talk.locator('.agent').getByText('word3').first().waitFor();
+    const early = await talk.innerText();
+    await talk.getByText('word39').first().waitFor();
+    await gone(page, '#working');
+    const said = await talk.locator('.agent').count();
+    return { faults, said, sawItGrow: !early.includes('word39') };
+  },
+
+  // What a screen reader is told: that a run waits and that one has ended, on the page of the run and on any other.
+  async announcements() {
+    const { page, faults, loads } = await enter();
+    await page.goto(`${base}/tenants`);
+    await gone(page, '#connection');
+    const before = loads();
+    await page.evaluate(() => {
+      globalThis.said = [];
+      const place = document.getElementById('announce');
+      new MutationObserver(() => globalThis.said.push(place.textContent)).observe(place, { childList: true });
+    });
+    const other = await page.context().newPage();
+    const start = await startRun(other, 'think it over');
+    await start.click();
+    await announced(other, 'The run waits for an approval.');
+    await announced(page, 'A run waits for your approval.');
+    await other.locator('button[name=choice][value=once]').first().click();
+    await announced(page, 'A run has ended.');
+    const region = await page.evaluate(() => {
+      const place = document.getElementById('announce');
+      const { display, visibility } = getComputedStyle(place);
+      return { role: place.getAttribute('role'), isThere: display !== 'none' && visibility === 'visible' };
+    });
+    const said = await page.evaluate(() => globalThis.said);
+    return { faults, region, said, reloads: loads() - before };
+  },
+
+  // A page that renews itself leaves alone what somebody fills in.
+  async sparedForms() {
+    const { page, faults, loads } = await enter();
+    await page.goto(`${base}/tenants`);
+    await gone(page, '#connection');
+    const before = loads();
+    const id = page.locator('#new-id');
+    if (!(await id.isVisible())) await page.locator('details:has(#new-id) > summary').click();
+    await id.fill('half-typ');
+    await pause('typed');
+    await visible(page, 'main a[href="/tenants/meanwhile"]');
+    const tenant = await id.evaluate((field) => ({
+      value: field.value,
+      hasFocus: field === document.activeElement,
+      isOpen: field.closest('details').open,
+    }));
+    const reloads = loads() - before;
+    await page.goto(`${base}/approvals`);
+    const form = page.locator('form.decide').first();
+    const reason = form.locator('[name=reason]');
+    await reason.fill('not this one');
+    const asked = await form.locator('[name=approval_id]').inputValue();
+    await pause('reasoned');
+    await page.getByText('rm -r others').first().waitFor();
+    const approval = {
+      value: await reason.inputValue(),
+      isSame: (await form.locator('[name=approval_id]').inputValue()) === asked,
+    };
+    await form.locator('button[value=deny]').click();
+    await page.locator(`[id="${asked}"]`).waitFor({ state: 'detached' });
+    await page.getByText('rm -r others').first().waitFor();
+    return { faults, tenant, approval, reloads };
+  },
+
+  // A question is answered on a phone.
+  async approveOnPhone() {
+    const { page, faults } = await enter({ width: 360, height: 640, touch: true });
+    await page.goto(`${base}/approvals`);
+    const allow = page.locator('button[name=choice][value=once]').first();
+    await allow.scrollIntoViewIfNeeded();
+    const box = await allow.boundingBox();
+    const shown = await page.locator('main').innerText();
+    await allow.tap();
+    await gone(page, 'button[name=choice][value=once]');
+    return { faults, height: box.height, right: box.x + box.width, shown };
+  },
+
+  // A tool of a real server is called by the form that its schema makes.
+  async callTool() {
+    const { page, faults } = await enter();
+    await page.goto(`${base}/tenants/acme/mcp`);
+    await page.locator('main a[href*="/acme/mcp/everything"]').first().click();
+    await page.waitForURL(/\/acme\/mcp\/everything/);
+    const answers = {};
+    const call = async (tool, fields) => {
+      await page.goto(`${base}/tenants/acme/mcp/everything?offer=1`);
+      // A tenant that sleeps is not woken by looking at its page.
+      const wake = page.locator('a[href="?offer=1"]');
+      if (await wake.count()) await wake.click();
+      await page.locator('main a', { hasText: new RegExp(`^${tool}$`) }).first().click();
+      const form = page.locator('#tool-form');
+      await form.waitFor();
+      for (const [name, value] of Object.entries(fields)) await form.locator(`[name="arg.${name}"]`).fill(value);
+      await form.locator('button.main').click();
+    };
+    const result = page.locator('#result-text');
+    await call('echo', { message: 'hello <b>there</b>' });
+    await result.getByText('Echo: hello <b>there</b>').waitFor();
+    answers.echo = true;
+    await call('get-sum', { a: '40', b: '2' });
+    await result.getByText('42').waitFor();
+    answers.sum = true;
+    await call('get-tiny-image', {});
+    const image = page.locator('.result-image').first();
+    await image.waitFor();
+    answers.imageWidth = await image.evaluate((image) => image.decode().then(() => image.naturalWidth));
+    return { faults, answers };
+  },
+
+  // The Hub ends and comes back under an open page.
+  async restart() {
+    const { page, faults, loads } = await enter();
+    await page.goto(`${base}/tenants`);
+    await gone(page, '#connection');
+    const before = loads();
+    await pause('open');
+    await visible(page, '#connection');
+    const banner = await page.locator('#connection').innerText();
+    const stale = await page.evaluate(() => document.body.classList.contains('stale'));
+    await pause('lost');
+    await gone(page, '#connection');
+    await pause('back');
+    await page.getByText('after-the-restart').first().waitFor();
+    // A stream that ends is an error to the browser; nothing else may be.
+    const others = faults.filter((fault) => !/ERR_|Failed to (load|fetch)/.test(fault.detail));
+    return { faults: others, banner, stale, reloads: loads() - before };
+  },
+
+  // Only the connections of the page are cut: what happened meanwhile is there afterwards.
+  async cutStream() {
+    const { page, faults, loads } = await enter();
+    await page.goto(`${given.proxy}/tenants`);
+    await gone(page, '#connection');
+    const before = loads();
+    await pause('open');
+    await visible(page, '#connection');
+    await pause('cut');
+    await gone(page, '#connection');
+    await page.getByText('meanwhile').first().waitFor();
+    const others = faults.filter((fault) => !/ERR_|Failed to (load|fetch)|outside/.test(`${fault.rule} ${fault.detail}`));
+    return { faults: others.filter((fault) => fault.rule !== 'outside-request'), reloads: loads() - before };
+  },
+
+  // Two clicks are one change.
+  async submitTwice() {
+    const { page, faults } = await enter();
+    const start = await startRun(page, 'only once');
+    await start.dblclick();
+    await page.locator('main a[href*="/acme/runs/run_"], #steps').first().waitFor();
+    // The form that was sent, once more: as after a reload of the page behind it.
+    await page.goto(`${base}/tenants/acme/runs`);
+    const statuses = await page.evaluate(async () => {
+      const form = document.querySelector('form[action="/do/create_run"]');
+      form.querySelector('textarea').value = 'sent twice';
+      const body = new URLSearchParams(new FormData(form));
+      const send = () => fetch(form.action, { method: 'POST', body }).then((answer) => answer.status);
+      return [await send(), await send()];
+    });
+    return { faults, statuses };
+  },
+
+  // Everything by keys.
+  async keyboard() {
+    const { page, faults } = await enter();
+    await page.goto(`${base}/`);
+    await page.keyboard.press('?');
+    await visible(page, 'dialog[open]');
+    const help = await page.locator('dialog[open]').innerText();
+    await page.keyboard.press('Escape');
+    await page.locator('dialog[open]').waitFor({ state: 'hidden' });
+    await page.keyboard.press('g');
+    await page.keyboard.press('t');
+    await page.waitForURL(/\/tenants$/);
+    await page.waitForLoadState();
+    await page.keyboard.press('/');
+    const focused = await page.evaluate(() => document.activeElement.type);
+    await page.keyboard.type('g a /');
+    const typed = await page.evaluate(() => document.activeElement.value);
+    const stayed = /\/tenants$/.test(page.url());
+    // The first stop leads past the navigation.
+    await page.goto(`${base}/tenants`);
+    await page.keyboard.press('Tab');
+    await page.keyboard.press('Enter');
+    const main = await page.evaluate(() => document.activeElement.id);
+    // Every page of the navigation has its letter.
+    await page.goto(`${base}/tenants`);
+    const links = await page
+      .locator('nav a[data-key]')
+      .evaluateAll((links) => links.map((link) => [link.dataset.key, link.getAttribute('href')]));
+    for (const [key, address] of links.filter(([, address]) => address !== '/tenants')) {
+      await page.keyboard.press('g');
+      await page.keyboard.press(key);
+      await page.waitForURL((url) => url.pathname === address);
+    }
+    const keys = links.map(([key]) => key);
+    const isHelped = keys.every((key) => help.includes(key));
+    return { faults, letters: keys.length, distinct: new Set(keys).size, isHelped, focused, typed, stayed, main };
+  },
+
+  // Whoever wants no motion sees none.
+  async stillness() {
+    const { page, faults } = await enter();
+    await page.goto(`${base}/tenants`);
+    const countMoving = () =>
+      page.evaluate(() => {
+        const moves = (element) => {
+          const style = getComputedStyle(element);
+          return /[1-9]/.test(style.transitionDuration + style.animationDuration) || style.scrollBehavior === 'smooth';
+        };
+        return [...document.querySelectorAll('*')].filter(moves).length;
+      });
+    const still = await countMoving();
+    await page.emulateMedia({ reducedMotion: 'no-preference' });
+    return { faults, still, moving: await countMoving() };
+  },
+
+  // Times are those of the reader; the whole time is there when one points at it.
+  async times() {
+    const faults = [];
+    const shown = [];
+    for (const zone of ['Asia/Tokyo', 'America/Los_Angeles']) {
+      const reader = await enter({ zone });
+      await reader.page.goto(`${base}/tenants`);
+      const time = reader.page.locator('main time').first();
+      const at = new Date(await time.getAttribute('datetime'));
+      const expected = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'short', timeZone: zone }).format(at);
+      const plain = (text) => text.replace(/\s/g, ' ');
+      const isOwn = plain(await time.innerText()) === plain(expected);
+      shown.push({ expected, isOwn, title: await time.getAttribute('title') });
+      faults.push(...reader.faults);
+    }
+    return { faults, shown };
+  },
+
+  // What is written into forms is shown as it was written, and not run.
+  async hostileForms() {
+    const { page, faults } = await enter();
+    await page.goto(`${base}/tenants`);
+    const form = page.locator('form[action="/do/create_tenant"]');
+    if (!(await form.isVisible())) await page.locator('details:has(form[action="/do/create_tenant"]) > summary').first().click();
+    await form.locator('#new-id').fill('typed');
+    await form.locator('[name=displayName]').fill(given.hostile);
+    await form.locator('button').last().click();
+    await page.goto(`${base}/tenants/typed`);
+    const title = await page.title();
+    const shown = await page.locator('main').innerText();
+    await page.goto(`${base}/tenants?search=${encodeURIComponent(given.hostile)}`);
+    const search = await page.locator('input[type=search]').first().inputValue();
+    const hacked = (await page.evaluate(() => globalThis.hacked)) ?? null;
+    return { faults, title, shown, search, hacked };
+  },
+};
+
+for (const scene of given.scenes) say({ step: 'done', scene, ...(await scenes[scene]()) });
+await browser.close();
+process.exit(0);

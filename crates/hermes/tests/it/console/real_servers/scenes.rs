@@ -1,0 +1,246 @@
+//! What people do at the console, and what happens meanwhile.
+
+use std::net::SocketAddr;
+
+use hermes_testkit::{ChaosProxy, NetworkFault, ReservedPort};
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{ConsoleSite, HOSTILE, Visit, node};
+use crate::embedded_hub::real_hub::RealHub;
+
+/// Plays a scene whose steps need nothing done.
+async fn play(site: &ConsoleSite, scene: &str) -> Option<Value> {
+    Some(play_all(site, [scene]).await?.remove(0))
+}
+
+/// The same for several in one browser.
+async fn play_all<const N: usize>(site: &ConsoleSite, scenes: [&str; N]) -> Option<Vec<Value>> {
+    let mut visit = begin(site, &scenes, json!({})).await?;
+    let mut results = Vec::new();
+    for scene in scenes {
+        let done = tokio::task::block_in_place(|| visit.expect("done"));
+        assert_eq!(done["scene"], scene, "{done}");
+        assert_eq!(done["faults"], json!([]), "{done}");
+        results.push(done);
+    }
+    Some(results)
+}
+
+async fn begin(site: &ConsoleSite, scenes: &[&str], more: Value) -> Option<Visit> {
+    let node = node()?;
+    let token = site.token(json!({"name": "person", "role": "admin"})).await;
+    let mut argument =
+        json!({"scenes": scenes, "base": site.hub.url, "token": token, "hostile": HOSTILE});
+    let more = more.as_object().cloned().unwrap_or_default();
+    argument.as_object_mut().unwrap().extend(more);
+    Some(Visit::start(&node, "scenes.mjs", &argument))
+}
+
+async fn create_tenant(hub: &RealHub, id: &str) {
+    let tenant = json!({"id": id, "start": false});
+    hub.request(Method::POST, "/v1/tenants", &tenant)
+        .await
+        .expect(201);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_is_watched_live_to_its_end() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let Some(done) = play(&site, "watchRun").await else {
+        return;
+    };
+    assert_eq!(done["sawItGrow"], true, "{done}");
+    // Its end is read once more, whole.
+    assert!(done["reloads"].as_u64().unwrap() <= 1, "{done}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_in_the_chat_is_read_while_it_is_written() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let Some(done) = play(&site, "chat").await else {
+        return;
+    };
+    assert_eq!(done["sawItGrow"], true, "{done}");
+    // What came live is not there twice when the page is read again.
+    assert_eq!(done["said"], 1, "{done}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_runs_wait_for_and_their_end_are_announced_and_filled_forms_are_left_alone() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let Some(done) = play(&site, "announcements").await else {
+        return;
+    };
+    let region = json!({"role": "status", "isThere": true});
+    assert_eq!(done["region"], region, "{done}");
+    // What is said is gone before the next is: the same words are announced again.
+    assert_eq!(done["said"][1], "", "{done}");
+    assert_eq!(done["reloads"], 0, "{done}");
+
+    let first = site.start_waiting_run().await;
+    let mut visit = begin(&site, &["sparedForms"], json!({})).await.unwrap();
+    tokio::task::block_in_place(|| visit.expect("typed"));
+    create_tenant(&site.hub, "meanwhile").await;
+    visit.answer(&json!({}));
+    tokio::task::block_in_place(|| visit.expect("reasoned"));
+    let other = site.hub.start_run("acme", "clear others").await;
+    visit.answer(&json!({}));
+    let done = tokio::task::block_in_place(|| visit.expect("done"));
+    assert_eq!(done["faults"], json!([]), "{done}");
+    let kept = json!({"value": "half-typ", "hasFocus": true, "isOpen": true});
+    assert_eq!(done["tenant"], kept, "{done}");
+    let kept = json!({"value": "not this one", "isSame": true});
+    assert_eq!(done["approval"], kept, "{done}");
+    assert_eq!(done["reloads"], 0, "{done}");
+    // What was filled in is what was decided, and nothing else.
+    site.hub.wait_for_end(&first).await;
+    let waits = site.hub.get(&other).await;
+    assert_eq!(waits["status"], "waiting_for_approval", "{waits}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_answered_on_a_phone_and_the_run_goes_on() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let run = site.start_waiting_run().await;
+    let Some(done) = play(&site, "approveOnPhone").await else {
+        return;
+    };
+    assert!(
+        done["shown"].as_str().unwrap().contains("rm -r old"),
+        "{done}"
+    );
+    assert!(done["height"].as_f64().unwrap() >= 44.0, "{done}");
+    assert!(done["right"].as_f64().unwrap() <= 360.0, "{done}");
+    let ended = site.hub.wait_for_end(&run).await;
+    assert_eq!(ended["status"], "completed", "{ended}");
+    let old = site.hub.tenant_home("acme").join("workspace/old");
+    assert!(!old.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_of_a_real_server_is_called_by_form() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let _server = site.add_everything().await;
+    let Some(done) = play(&site, "callTool").await else {
+        return;
+    };
+    assert!(
+        done["answers"]["imageWidth"].as_u64().unwrap() > 0,
+        "{done}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_clicks_are_one_run() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let Some(done) = play(&site, "submitTwice").await else {
+        return;
+    };
+    assert_eq!(done["statuses"], json!([200, 200]), "{done}");
+    let runs = site.hub.get("/v1/tenants/acme/runs").await;
+    let runs = runs["runs"].as_array().unwrap().len();
+    assert_eq!(runs, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_lead_everywhere_and_hostile_names_are_only_names() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let scenes = ["keyboard", "stillness", "times", "hostileForms"];
+    let Some(done) = play_all(&site, scenes).await else {
+        return;
+    };
+    let [keyboard, stillness, times, hostile] = &done[..] else {
+        panic!("{done:?}");
+    };
+    assert_eq!(keyboard["focused"], "search", "{keyboard}");
+    assert_eq!(keyboard["typed"], "g a /", "{keyboard}");
+    assert_eq!(keyboard["stayed"], true, "{keyboard}");
+    assert_eq!(keyboard["main"], "main", "{keyboard}");
+    assert_eq!(keyboard["letters"], keyboard["distinct"], "{keyboard}");
+    assert_eq!(keyboard["isHelped"], true, "{keyboard}");
+    assert_eq!(stillness["still"], 0, "{stillness}");
+    assert!(stillness["moving"].as_u64().unwrap() > 0, "{stillness}");
+    for shown in times["shown"].as_array().unwrap() {
+        assert_eq!(shown["isOwn"], true, "{times}");
+    }
+    let title = times["shown"][0]["title"].as_str().unwrap();
+    assert!(title.contains("GMT+9"), "{times}");
+    let done = hostile;
+    assert_eq!(done["hacked"], Value::Null, "{done}");
+    assert_eq!(done["search"], HOSTILE, "{done}");
+    let title = done["title"].as_str().unwrap();
+    assert!(title.contains("<script>"), "{done}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_page_says_that_the_hub_is_gone_and_goes_on_with_the_next() {
+    if node().is_none() {
+        return;
+    }
+    let port = ReservedPort::reserve().unwrap();
+    let listen = format!("127.0.0.1:{}", port.number());
+    let serve = |home: &crate::harness::test_home::TestHome| {
+        let mut command = home.command(&["hub", "serve"]);
+        command.env("HERMES_HUB_LISTEN", &listen);
+        command
+    };
+    let home = RealHub::fresh_home();
+    let command = serve(&home);
+    let mut site = ConsoleSite::over(RealHub::by_command(home, command)).await;
+
+    let proxy = ChaosProxy::start(listen.parse::<SocketAddr>().unwrap());
+    let more = json!({"proxy": format!("http://{}", proxy.address())});
+    let Some(mut visit) = begin(&site, &["cutStream"], more).await else {
+        return;
+    };
+    tokio::task::block_in_place(|| visit.expect("open"));
+    proxy.set(NetworkFault::Cut);
+    visit.answer(&json!({}));
+    tokio::task::block_in_place(|| visit.expect("cut"));
+    create_tenant(&site.hub, "meanwhile").await;
+    proxy.set(NetworkFault::None);
+    visit.answer(&json!({}));
+    let done = tokio::task::block_in_place(|| visit.expect("done"));
+    assert_eq!(done["faults"], json!([]), "{done}");
+    assert_eq!(done["reloads"], 0, "{done}");
+
+    let mut visit = begin(&site, &["restart"], json!({})).await.unwrap();
+    tokio::task::block_in_place(|| visit.expect("open"));
+    site.hub.kill();
+    let home = site.hub.into_home();
+    visit.answer(&json!({}));
+    tokio::task::block_in_place(|| visit.expect("lost"));
+    let command = serve(&home);
+    site.hub = RealHub::by_command(home, command);
+    visit.answer(&json!({}));
+    tokio::task::block_in_place(|| visit.expect("back"));
+    create_tenant(&site.hub, "after-the-restart").await;
+    visit.answer(&json!({}));
+    let done = tokio::task::block_in_place(|| visit.expect("done"));
+    assert_eq!(done["faults"], json!([]), "{done}");
+    assert_eq!(done["stale"], true, "{done}");
+    assert_eq!(done["reloads"], 0, "{done}");
+    assert_ne!(done["banner"], "", "{done}");
+}

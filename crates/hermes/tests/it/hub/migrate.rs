@@ -1,0 +1,41 @@
+//! `hermes hub migrate --to`
+
+use hermes_testkit::postgres::TestDatabase;
+use rustix::process::Signal;
+
+use crate::{harness::test_home::signal_process, hub::hub_process::HubProcess};
+
+#[test]
+fn a_hub_that_was_carried_over_to_postgresql_has_everything() {
+    let database = TestDatabase::create();
+    let mut hub = HubProcess::with_acme();
+    let file = ["share", "write", "team", "a.md", "--tenant", "acme"];
+    hub.run_with_input(&file, "carried over").ok();
+    let objects = format!("file://{}", hub.home.beside("objects").display());
+    let url = database.url();
+    let migrate = ["hub", "migrate", "--to", &url, "--objects", &objects];
+    hub.run(&migrate).exits_with(1);
+    signal_process(hub.process.pid(), Signal::TERM);
+    hub.process.wait();
+
+    let missing = hub.run(&["hub", "migrate", "--to", &url]).exits_with(2);
+    assert!(missing.stderr.contains("--objects"), "{missing:?}");
+    let report = hub.json(&migrate);
+    assert_eq!(report["tables"]["tenants"], 1, "{report}");
+    assert_eq!(
+        (&report["shareFiles"], &report["homes"]),
+        (&1.into(), &1.into())
+    );
+    hub.run(&migrate).exits_with(1);
+
+    let settings = [
+        format!("database.url={url}"),
+        format!("objects.url={objects}"),
+    ];
+    let settings: Vec<&str> = settings.iter().map(String::as_str).collect();
+    let hub = HubProcess::with_settings(hub.home, &settings);
+    let read = hub.run(&["share", "cat", "team", "a.md", "--tenant", "acme"]);
+    assert_eq!(read.ok().stdout.trim(), "carried over");
+    assert_eq!(hub.json(&["tenant", "get", "acme"])["status"], "ready");
+    assert_eq!(hub.json(&["hub", "status"])["objects"], true);
+}

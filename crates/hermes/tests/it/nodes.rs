@@ -1,0 +1,120 @@
+//! Several `hermes hub serve` on one PostgreSQL and one S3 server, as processes that are killed, stand still and are cut
+//! off while clients use them.
+
+use std::{path::Path, sync::Arc};
+
+use hermes_testkit::{
+    nodes::{FaultPlan, NODE_TIMEOUT, NodeCluster, NodeFault, NodeRequest, run_faults},
+    platform::TelegramServer,
+    postgres::PostgresCluster,
+    wait_for, wait_until,
+};
+use serde_json::json;
+
+/// Long enough to be kept on a machine under load.
+const LEASE_SECONDS: u64 = 6;
+
+const TOKEN: &str = "123456:bot-of-acme";
+/// Somebody who may use the bot.
+const ADA: i64 = 7001;
+
+fn start_nodes(count: usize) -> NodeCluster {
+    let postgres = Arc::new(PostgresCluster::shared());
+    let program = Path::new(env!("CARGO_BIN_EXE_hermes"));
+    NodeCluster::start(program, &postgres, count, LEASE_SECONDS)
+}
+
+fn number_of(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// One fault of each kind, or `HERMES_NODE_FAULTS` of them in the random order of `HERMES_NODE_SEED`.
+#[test]
+fn nothing_acknowledged_is_lost_or_doubled_by_nodes_that_are_killed_paused_or_cut_off() {
+    let mut cluster = start_nodes(3);
+    let plan = match (
+        number_of("HERMES_NODE_FAULTS"),
+        number_of("HERMES_NODE_SEED"),
+    ) {
+        (Some(count), seed) => {
+            FaultPlan::random(seed.unwrap_or(1), usize::try_from(count).unwrap())
+        }
+        (None, _) => FaultPlan {
+            seed: 1,
+            faults: NodeFault::ALL.to_vec(),
+        },
+    };
+    let report = run_faults(&mut cluster, &plan, &mut |line| eprintln!("{line}"));
+    assert!(report.problems.is_empty(), "{report}");
+    assert!(!report.change_failovers.is_empty(), "{report}");
+}
+
+/// How often each of these was answered.
+fn count_answers(telegram: &TelegramServer, text: &str) -> usize {
+    let answers = telegram.answers(ADA);
+    answers.iter().filter(|said| said.contains(text)).count()
+}
+
+#[test]
+fn a_bot_moves_with_its_tenant_and_loses_and_repeats_nothing() {
+    let mut cluster = start_nodes(2);
+    let group = NodeRequest::new("POST", "/v1/groups", Some(json!({"id": "team"})));
+    cluster.addresses.must_send(&group);
+    cluster.create_tenant("acme");
+    let telegram = TelegramServer::start(TOKEN);
+    telegram.add_user(ADA, "Ada");
+    let variables = json!({
+        "TELEGRAM_BASE_URL": telegram.base_url(), "TELEGRAM_ALLOWED_USERS": ADA.to_string(),
+        "TELEGRAM_HOME_CHANNEL": ADA.to_string(), "TELEGRAM_BOT_TOKEN": TOKEN,
+    });
+    let body = json!({ "env": variables });
+    cluster
+        .addresses
+        .must_send(&NodeRequest::new("PATCH", "/v1/tenants/acme", Some(body)));
+    let wait_for_answer = |text: &str| {
+        let is_there = wait_until(NODE_TIMEOUT, || count_answers(&telegram, text) > 0);
+        assert!(is_there, "no `{text}` in {:?}", telegram.answers(ADA));
+    };
+    let holder = |cluster: &NodeCluster| {
+        let found = wait_for(NODE_TIMEOUT, || {
+            (0..2).find(|node| !cluster.tenants_of(*node).is_empty())
+        });
+        found.unwrap()
+    };
+    telegram.say(ADA, "first message");
+    wait_for_answer("first message");
+    // Killed, with a message on its way.
+    let first = holder(&cluster);
+    cluster.nodes[first].kill();
+    telegram.say(ADA, "second message");
+    wait_for_answer("second message");
+    assert_eq!(holder(&cluster), 1 - first);
+    cluster.nodes[first].start_process();
+    cluster.publish_ports();
+    cluster.wait_until_ready(first);
+    // Stopped as it should be.
+    cluster.nodes[1 - first].stop();
+    telegram.say(ADA, "third message");
+    wait_for_answer("third message");
+    assert_eq!(holder(&cluster), first);
+    for text in ["first message", "second message", "third message"] {
+        let answers = telegram.answers(ADA);
+        assert_eq!(count_answers(&telegram, text), 1, "{text}: {answers:?}");
+    }
+}
+
+#[test]
+fn a_second_node_with_the_id_of_one_that_works_does_not_start() {
+    let cluster = start_nodes(1);
+    let refused = cluster.nodes[0].start_twin();
+    assert!(refused.contains("node.id"), "{refused}");
+    assert!(refused.contains("`n1`"), "{refused}");
+    // The first one goes on, and comes back with its own directory at once.
+    let ready = NodeRequest::get("/v1/readyz");
+    assert!(cluster.addresses.must_send(&ready).is_success());
+    let mut cluster = cluster;
+    cluster.nodes[0].kill();
+    cluster.nodes[0].start_process();
+    cluster.publish_ports();
+    cluster.wait_until_ready(0);
+}
