@@ -19,7 +19,6 @@ use super::{
     form_fields::{Fields, find_field, read_arguments},
     pages,
     request::{CallOptions, PageRequest},
-    session_cookie::foreign_form,
     several::call_for_each,
 };
 use crate::{
@@ -45,9 +44,7 @@ async fn perform(
     fields: Fields,
 ) -> Result<Response, Problem> {
     let field = |name: &str| find_field(&fields, name).map(str::to_owned);
-    if !field("csrf").is_some_and(|sent| request.csrf.matches(&sent)) {
-        return Err(foreign_form());
-    }
+    request.csrf.check(find_field(&fields, "csrf"))?;
     let row = table()
         .find(operation)
         .filter(|row| row.effect != Effect::Read)

@@ -39,6 +39,14 @@ impl CsrfToken {
         let (own, other) = (Sha256::digest(&self.0), Sha256::digest(presented));
         own == other
     }
+
+    /// Refuses a form that was not made for this session.
+    pub(super) fn check(&self, presented: Option<&str>) -> Result<(), Problem> {
+        match presented {
+            Some(presented) if self.matches(presented) => Ok(()),
+            _ => Err(foreign_form()),
+        }
+    }
 }
 
 pub(super) async fn authenticate(
@@ -110,10 +118,8 @@ async fn prepare(
         return Ok((!is_open).then(|| ask_to_sign_in(request)));
     };
     let csrf = CsrfToken::from_cookie(cookie.expose());
-    if let Some(sent) = request.headers().get(CSRF_HEADER)
-        && !sent.to_str().is_ok_and(|sent| csrf.matches(sent))
-    {
-        return Err(foreign_form());
+    if let Some(sent) = request.headers().get(CSRF_HEADER) {
+        csrf.check(sent.to_str().ok())?;
     }
     request.extensions_mut().insert(csrf);
     request.extensions_mut().insert::<SignedIn>(signed_in);

@@ -18,7 +18,7 @@ use super::{
     language::texts_for,
     provider_sign_in,
     request::{PageRequest, parse_query, sender_address},
-    session_cookie::{foreign_form, set_cookie},
+    session_cookie::set_cookie,
     texts::Texts,
 };
 use crate::{
@@ -213,8 +213,8 @@ pub(super) async fn sign_out(
     Extension(provider): Extension<Arc<OidcSignIn>>,
     Form(form): Form<SignOutForm>,
 ) -> Response {
-    if !request.csrf.matches(&form.csrf) {
-        return super::pages::problem_in_place(&request, &foreign_form());
+    if let Err(problem) = request.csrf.check(Some(&form.csrf)) {
+        return super::pages::problem_in_place(&request, &problem);
     }
     let session = &request.signed_in.session;
     let actor = request.principal().token.as_str();

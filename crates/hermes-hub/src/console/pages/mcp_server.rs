@@ -18,7 +18,6 @@ use crate::{
         form_fields::{Fields, find_field},
         frame::Frame,
         request::{CallOptions, PageRequest},
-        session_cookie::foreign_form,
     },
     service::call::ReplyBody,
 };
@@ -112,9 +111,8 @@ pub(in crate::console) async fn submit(
     request: PageRequest,
     Form(fields): Form<Fields>,
 ) -> Response {
-    let is_own = find_field(&fields, "csrf").is_some_and(|sent| request.csrf.matches(sent));
-    if !is_own {
-        return full_problem_page(&request, &foreign_form());
+    if let Err(problem) = request.csrf.check(find_field(&fields, "csrf")) {
+        return full_problem_page(&request, &problem);
     }
     let shown = match find_field(&fields, "action") {
         Some("call") => tool_form::show(&request, Some(&fields)).await,

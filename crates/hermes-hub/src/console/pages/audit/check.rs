@@ -20,7 +20,6 @@ use crate::{
         frame::Frame,
         pages::{full_problem_page, render},
         request::PageRequest,
-        session_cookie::foreign_form,
     },
 };
 
@@ -109,9 +108,8 @@ pub(in crate::console) async fn verify(
     request: PageRequest,
     Form(fields): Form<Fields>,
 ) -> Response {
-    let is_own = find_field(&fields, "csrf").is_some_and(|sent| request.csrf.matches(sent));
-    if !is_own {
-        return full_problem_page(&request, &foreign_form());
+    if let Err(problem) = request.csrf.check(find_field(&fields, "csrf")) {
+        return full_problem_page(&request, &problem);
     }
     if !request.may("verify_audit") {
         let problem = Problem::not_found("there is no such page");
