@@ -332,7 +332,7 @@ impl Hub {
         next.tenants = settings.tenants;
         let tools_after = (next.mcp.tools, next.mcp.read_only);
         self.0.settings.store(Arc::new(next));
-        self.0.files.shares.close_all();
+        self.set_share_limits();
         if tools_before != tools_after {
             self.0
                 .mcp

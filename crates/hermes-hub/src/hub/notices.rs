@@ -74,6 +74,7 @@ impl Hub {
                 self.follow_skills(seen);
             }
             Some(Notice::Tenant(_)) => self.read_tenants_again(seen).await?,
+            Some(Notice::Group(group)) => self.follow_group(&group).await?,
             Some(Notice::Run(run)) => self.runs().notice_run(&run).await?,
             Some(Notice::Commands { node }) => {
                 if node == self.node() {
@@ -97,6 +98,7 @@ impl Hub {
         self.follow_skills(seen);
         self.runs().notice_stops().await?;
         self.read_documents_again().await?;
+        self.read_quotas().await?;
         self.read_tenants_again(seen).await
     }
 

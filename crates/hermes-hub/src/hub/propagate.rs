@@ -6,7 +6,7 @@ use super::Hub;
 use crate::{
     GroupId, Problem, TenantId,
     api_types::AccessStatus,
-    storage::state::{Notice, Propagation, TenantChange},
+    storage::state::{GroupRecord, Notice, Propagation, TenantChange},
     tenants::{leases::LeaseAnswer, runs::TenantStop},
 };
 
@@ -166,8 +166,15 @@ impl Hub {
     }
 
     /// A group or its quota has changed.
-    pub(crate) fn share_changed(&self, group: &GroupId) {
-        self.files().shares.close(group);
+    pub(crate) fn group_changed(&self, record: &GroupRecord) {
+        self.set_quota(record);
+        self.notify_nodes(Notice::Group(record.group.id.clone()));
+    }
+
+    /// A group was deleted: its files go to the trash.
+    pub(crate) async fn group_deleted(&self, group: &GroupId) {
+        self.trash_share(group).await;
+        self.notify_nodes(Notice::Group(group.clone()));
     }
 
     /// A tenant's jobs have changed.

@@ -21,7 +21,7 @@ use crate::{
             run_blocking,
         },
         objects::Objects,
-        state::{ShareIndexStore, State},
+        state::{GroupRecord, Page, ShareIndexStore, State, StateError},
     },
     tenants::turns::TenantTurns,
 };
@@ -87,23 +87,34 @@ impl FileAccess {
     }
 }
 
+/// A share that is open. Its limits change while it is: a second object would not have the locks of the first.
+struct OpenShare {
+    files: Arc<dyn Files>,
+    quota_bytes: u64,
+    /// Of the group whose quota that is: when it was created, and its revision.
+    version: (Time, u64),
+}
+
 #[derive(Default)]
-pub(crate) struct OpenShares(Mutex<HashMap<GroupId, Arc<dyn Files>>>);
+pub(crate) struct OpenShares(Mutex<HashMap<GroupId, OpenShare>>);
 
 impl OpenShares {
-    fn lock(&self) -> MutexGuard<'_, HashMap<GroupId, Arc<dyn Files>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<GroupId, OpenShare>> {
         self.0.lock()
     }
 
-    /// Closes a share whose limits have changed, or that was deleted.
-    pub(crate) fn close(&self, group: &GroupId) {
+    /// Closes a share that was deleted.
+    fn close(&self, group: &GroupId) {
         self.lock().remove(group);
     }
+}
 
-    /// Closes all shares, so that they are opened with new limits.
-    pub(crate) fn close_all(&self) {
-        self.lock().clear();
-    }
+fn limits_with_quota(limits: FileLimits, quota_bytes: u64) -> FileLimits {
+    let quota = QuotaLimits {
+        bytes: (quota_bytes > 0).then_some(quota_bytes),
+        files: None,
+    };
+    FileLimits { quota, ..limits }
 }
 
 /// Number of active searches by token.
@@ -161,26 +172,25 @@ impl Drop for SearchPermit<'_> {
 impl Hub {
     /// Opens the files of a group; creates the directory if missing.
     pub(crate) async fn open_share(&self, group: &GroupId) -> Result<Arc<dyn Files>, Problem> {
-        if let Some(files) = self.files().shares.lock().get(group) {
-            return Ok(Arc::clone(files));
+        if let Some(share) = self.files().shares.lock().get(group) {
+            return Ok(Arc::clone(&share.files));
         }
-        let quota = self
-            .state()
-            .group(group)
-            .await?
-            .map_or(0, |record| record.group.quota_bytes);
-        let allowance = QuotaLimits {
-            bytes: (quota > 0).then_some(quota),
-            files: None,
+        let Some(record) = self.state().group(group).await? else {
+            return self.open_files(group).await;
         };
-        let limits = FileLimits {
-            quota: allowance,
-            ..self.file_limits()
-        };
+        let opened = self.open_files(group).await?;
+        let files = self.keep_share(&record, opened);
+        // A quota that was changed since the first look found no open share.
+        self.read_quota(group).await?;
+        Ok(files)
+    }
+
+    async fn open_files(&self, group: &GroupId) -> Result<Arc<dyn Files>, Problem> {
+        let limits = self.file_limits();
         if let Some(objects) = &self.files().objects {
             let (index, blobs) = (Arc::clone(&objects.index), Arc::clone(&objects.blobs));
             let opened = ObjectFiles::open(group.clone(), index, blobs, limits);
-            return Ok(self.keep_share(group, Arc::new(opened)));
+            return Ok(Arc::new(opened));
         }
         let (root, trash) = (
             self.share_directory(group),
@@ -199,13 +209,83 @@ impl Hub {
                 })
         })
         .await?;
-        Ok(self.keep_share(group, Arc::new(opened)))
+        Ok(Arc::new(opened))
     }
 
     /// One object per share: another request may have opened it meanwhile.
-    fn keep_share(&self, group: &GroupId, opened: Arc<dyn Files>) -> Arc<dyn Files> {
+    fn keep_share(&self, record: &GroupRecord, opened: Arc<dyn Files>) -> Arc<dyn Files> {
         let mut shares = self.files().shares.lock();
-        Arc::clone(shares.entry(group.clone()).or_insert(opened))
+        let quota_bytes = record.group.quota_bytes;
+        let share = shares.entry(record.group.id.clone()).or_insert_with(|| {
+            opened.set_limits(limits_with_quota(self.file_limits(), quota_bytes));
+            OpenShare {
+                files: opened,
+                quota_bytes,
+                version: (record.created_at, record.revision),
+            }
+        });
+        Arc::clone(&share.files)
+    }
+
+    /// Reads the quota of a share that is open.
+    async fn read_quota(&self, group: &GroupId) -> Result<(), StateError> {
+        match self.state().group(group).await? {
+            Some(record) => self.set_quota(&record),
+            None => self.files().shares.close(group),
+        }
+        Ok(())
+    }
+
+    /// Reads the quotas of all shares that are open.
+    pub(super) async fn read_quotas(&self) -> Result<(), StateError> {
+        if self.files().shares.lock().is_empty() {
+            return Ok(());
+        }
+        let mut page = Page {
+            limit: 500,
+            cursor: None,
+        };
+        loop {
+            let groups = self.state().groups(&page).await?;
+            for record in &groups.items {
+                self.set_quota(record);
+            }
+            page.cursor = groups.next;
+            if page.cursor.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Acts on a change of a group on another node.
+    pub(super) async fn follow_group(&self, group: &GroupId) -> Result<(), StateError> {
+        let is_open = self.files().shares.lock().contains_key(group);
+        if is_open {
+            self.read_quota(group).await?;
+        }
+        Ok(())
+    }
+
+    /// Sets the quota of a share, if it is open and knows no later one.
+    pub(super) fn set_quota(&self, record: &GroupRecord) {
+        let mut shares = self.files().shares.lock();
+        let version = (record.created_at, record.revision);
+        if let Some(share) = shares.get_mut(&record.group.id)
+            && share.version <= version
+        {
+            share.version = version;
+            share.quota_bytes = record.group.quota_bytes;
+            let limits = limits_with_quota(self.file_limits(), share.quota_bytes);
+            share.files.set_limits(limits);
+        }
+    }
+
+    /// Gives the limits of the settings to all shares that are open.
+    pub(super) fn set_share_limits(&self) {
+        for share in self.files().shares.lock().values() {
+            let limits = limits_with_quota(self.file_limits(), share.quota_bytes);
+            share.files.set_limits(limits);
+        }
     }
 
     fn share_directory(&self, group: &GroupId) -> PathBuf {

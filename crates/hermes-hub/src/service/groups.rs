@@ -139,7 +139,7 @@ pub(crate) async fn update(call: Call, input: UpdateGroup) -> Result<Reply, Prob
         .state()
         .update_group(&input.group_id, change, expected, call.entry.clone())
         .await?;
-    call.hub.share_changed(&input.group_id);
+    call.hub.group_changed(&record);
     group_reply(&record)
 }
 
@@ -156,8 +156,7 @@ pub(crate) async fn delete(call: Call, input: DeleteGroup) -> Result<Reply, Prob
         .state()
         .delete_group(&input.group_id, emptiness, expected, call.entry.clone())
         .await?;
-    call.hub.share_changed(&input.group_id);
-    call.hub.trash_share(&input.group_id).await;
+    call.hub.group_deleted(&input.group_id).await;
     Ok(Reply::empty())
 }
 

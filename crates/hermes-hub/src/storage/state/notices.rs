@@ -3,7 +3,7 @@
 
 use tokio::sync::broadcast;
 
-use crate::{RunId, TenantId};
+use crate::{GroupId, RunId, TenantId};
 
 /// What has changed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -15,6 +15,8 @@ pub enum Notice {
     /// Skills of the library or of groups.
     Skills,
     Tenant(TenantId),
+    /// A group's quota, or that it is gone.
+    Group(GroupId),
     /// A run got events, or somebody has decided something about it.
     Run(RunId),
     /// Commands for a node, or replies to its own.
@@ -33,6 +35,7 @@ impl Notice {
             Self::Documents => "documents".to_owned(),
             Self::Skills => "skills".to_owned(),
             Self::Tenant(tenant) => format!("tenant:{tenant}"),
+            Self::Group(group) => format!("group:{group}"),
             Self::Run(run) => format!("run:{run}"),
             Self::Commands { node } => format!("commands:{node}"),
             Self::Everything => "everything".to_owned(),
@@ -46,6 +49,7 @@ impl Notice {
             None if word == "documents" => Some(Self::Documents),
             None if word == "skills" => Some(Self::Skills),
             Some(("tenant", id)) => TenantId::parse(id).ok().map(Self::Tenant),
+            Some(("group", id)) => GroupId::parse(id).ok().map(Self::Group),
             Some(("run", id)) => RunId::parse(id).ok().map(Self::Run),
             Some(("commands", node)) => Some(Self::Commands { node: node.into() }),
             _ => None,
@@ -76,6 +80,7 @@ mod tests {
             Notice::Documents,
             Notice::Skills,
             Notice::Tenant(TenantId::parse("acme").unwrap()),
+            Notice::Group(GroupId::parse("team").unwrap()),
             Notice::Run(RunId::random().unwrap()),
             Notice::Commands { node: "n1".into() },
             Notice::Everything,

@@ -49,6 +49,29 @@ async fn a_share_is_the_same_on_every_node_and_a_home_follows_its_tenant() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_quota_that_is_changed_on_one_node_holds_on_the_others() {
+    let cluster = Cluster::new().await;
+    let (one, other) = (cluster.node("n1").await, cluster.node("n2").await);
+    let group = json!({"id": "team", "displayName": "Team"});
+    one.site.post("/v1/groups", &group).await.expect(201);
+    one.site
+        .tenant(json!({"id": "acme", "displayName": "Acme", "groups": [{"id": "team", "access": "write"}]}))
+        .await;
+    let file = json!({"path": "a.md", "content": "x".repeat(2_000)});
+    other.site.put(CONTENT, &file).await.expect(201);
+    for bytes in [1_000, 1_000_000] {
+        let quota = json!({"quotaBytes": bytes});
+        one.site.patch("/v1/groups/team", &quota).await.expect(200);
+        let status = if bytes < 2_000 { 507 } else { 200 };
+        let more = json!({"path": "a.md", "content": "more", "mode": "append"});
+        let holds = eventually_some(TIMEOUT, async || {
+            (other.site.put(CONTENT, &more).await.status == status).then_some(())
+        });
+        assert_eq!(holds.await, Some(()), "a quota of {bytes} bytes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_file_of_any_size_comes_through_another_node_and_leaves_nothing_behind() {
     let cluster = Cluster::new().await;
     let (_, other) = cluster.holder_and_other("acme").await;

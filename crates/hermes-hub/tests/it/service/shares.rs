@@ -1,5 +1,7 @@
 //! Files of shares.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
 use serde_json::json;
 
 use crate::test_hub::TestHub;
@@ -90,4 +92,57 @@ async fn nothing_is_overwritten_by_moving_and_nothing_full_removed_by_chance() {
         shares["shares"][0]["usedBytes"].as_u64().unwrap() > 0,
         "{shares}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_that_is_changed_disturbs_no_write_to_its_share() {
+    let site = TestHub::new().await.with_examples().await;
+    let (is_over, written) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let change_group = async {
+        // As many writes as make it certain that some were under way.
+        let mut number = 0;
+        while written.load(Ordering::Relaxed) < 200 {
+            number += 1;
+            let name = json!({"displayName": format!("Name {number}")});
+            site.patch("/v1/groups/division1", &name).await.expect(200);
+        }
+        is_over.store(true, Ordering::Relaxed);
+    };
+    let write_files = async |writer: usize| {
+        let mut number = 0;
+        while !is_over.load(Ordering::Relaxed) {
+            number += 1;
+            let path = format!("{writer}/{number}.md");
+            let file = json!({"path": path, "content": "x".repeat(20_000)});
+            let answer = site.put(&format!("{SHARE}/files/content"), &file).await;
+            answer.expect(201);
+            written.fetch_add(1, Ordering::Relaxed);
+        }
+        number
+    };
+    let writers = futures::future::join_all((0..8).map(write_files));
+    let ((), numbers) = tokio::join!(change_group, writers);
+    for (writer, number) in numbers.into_iter().enumerate() {
+        let listed = site.get(&format!("{SHARE}/files?path={writer}")).await;
+        let listed = listed.expect(200);
+        assert_eq!(listed["entries"].as_array().unwrap().len(), number);
+    }
+}
+
+#[tokio::test]
+async fn a_changed_quota_holds_for_a_share_that_is_open() {
+    let site = TestHub::new().await.with_examples().await;
+    let write = async |path: &str| {
+        let file = json!({"path": path, "content": "x".repeat(2_000)});
+        site.put(&format!("{SHARE}/files/content"), &file).await
+    };
+    write("open.md").await.expect(201);
+    let quota = async |bytes: u64| {
+        let quota = json!({"quotaBytes": bytes});
+        site.patch("/v1/groups/division1", &quota).await.expect(200);
+    };
+    quota(3_000).await;
+    write("second.md").await.expect(507);
+    quota(0).await;
+    write("second.md").await.expect(201);
 }
