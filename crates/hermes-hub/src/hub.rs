@@ -232,6 +232,10 @@ impl Hub {
         } = parts;
         let access = AccessControl::new(Arc::clone(&state), &settings)
             .map_err(|InvalidSetting { key, reason }| StartError::Setting { key, reason })?;
+        // Before anything is judged by its age.
+        if let Some(time) = state.database_time().await? {
+            Time::follow_database(time);
+        }
         let lease = Duration::from_secs(settings.lease_seconds);
         node_identity::claim_node_id(&*state, &node, &settings.data_dir, lease).await?;
         state.release_interrupted_keys().await?;

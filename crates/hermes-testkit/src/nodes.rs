@@ -142,6 +142,7 @@ impl NodeCluster {
                 id: format!("n{number}"),
                 directory: own,
                 settings,
+                variables: Vec::new(),
             };
             nodes.push(HubNode::start(setup, to_database, to_objects));
         }

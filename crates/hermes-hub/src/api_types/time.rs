@@ -1,18 +1,52 @@
 //! Timestamps in UTC with milliseconds.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt,
+    sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
+};
 
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// What is added to the machine's clock, in milliseconds: nothing, unless it is known to be wrong.
+static CORRECTION: AtomicI64 = AtomicI64::new(0);
+
+/// A clock that differs by less is left alone: the rest is how long the database took to answer.
+const TOLERATED_MILLIS: i64 = 5_000;
 
 /// A timestamp; RFC 3339 in JSON.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Time(Timestamp);
 
 impl Time {
+    /// The present by the machine's clock, or by the database's where that is far from it.
     pub fn now() -> Self {
+        let correction = CORRECTION.load(Ordering::Relaxed);
+        Self::from_millis(Self::by_machine().millis().saturating_add(correction))
+    }
+
+    /// The present by the machine's clock.
+    pub(crate) fn by_machine() -> Self {
         Self::from_millis(Timestamp::now().as_millisecond())
+    }
+
+    /// Has this process go by the clock of the database that nodes share, if the machine's is wrong: a node must not
+    /// delete what is not yet old. Returns by how many milliseconds the database's is ahead.
+    pub(crate) fn follow_database(database: Self) -> i64 {
+        let offset = database.millis() - Self::by_machine().millis();
+        let is_wrong = offset.saturating_abs() > TOLERATED_MILLIS;
+        let correction = if is_wrong { offset } else { 0 };
+        let before = CORRECTION.swap(correction, Ordering::Relaxed);
+        if is_wrong && before == 0 {
+            tracing::warn!(
+                seconds = -offset / 1000,
+                "clock of this machine is wrong: the database's time is used; set it, or run an NTP client"
+            );
+        }
+        offset
     }
 
     /// From Unix milliseconds; clamped if out of range.

@@ -27,6 +27,8 @@ pub(super) struct NodeSetup {
     pub(super) directory: PathBuf,
     /// `name=value`.
     pub(super) settings: Vec<String>,
+    /// What its processes find in their environment.
+    pub(super) variables: Vec<(String, String)>,
 }
 
 impl NodeSetup {
@@ -52,6 +54,7 @@ fn node_command(setup: &NodeSetup) -> Command {
     for setting in &setup.settings {
         command.args(["--set", setting]);
     }
+    command.envs(setup.variables.iter().cloned());
     command
 }
 
@@ -140,6 +143,18 @@ impl HubNode {
         let url = said["url"].as_str().unwrap_or_default();
         let port = url.rsplit(':').next().and_then(|port| port.parse().ok());
         self.port = port.unwrap_or_else(|| panic!("no port in {said}"));
+    }
+
+    /// Has the next process believe that it is so much later, by the library of faketime.
+    pub fn set_clock_ahead(&mut self, library: &Path, days: u32) {
+        let variables = [
+            ("LD_PRELOAD", library.display().to_string()),
+            ("FAKETIME", format!("+{days}d")),
+            ("FAKETIME_DONT_FAKE_MONOTONIC", "1".to_owned()),
+            ("DONT_FAKE_MONOTONIC", "1".to_owned()),
+        ];
+        let variables = variables.map(|(name, value)| (name.to_owned(), value));
+        self.setup.variables = variables.to_vec();
     }
 
     /// Starts another process with the same settings and another directory, which must not work. Returns what it says.

@@ -11,6 +11,8 @@ use hermes_testkit::{
 };
 use serde_json::json;
 
+use crate::harness::program::installed;
+
 /// Long enough to be kept on a machine under load.
 const LEASE_SECONDS: u64 = 6;
 
@@ -117,4 +119,41 @@ fn a_second_node_with_the_id_of_one_that_works_does_not_start() {
     cluster.nodes[0].start_process();
     cluster.publish_ports();
     cluster.wait_until_ready(0);
+}
+
+#[test]
+fn a_node_whose_clock_is_a_month_ahead_purges_nothing_too_early() {
+    let Some(library) = installed("HERMES_TEST_FAKETIME", "") else {
+        return;
+    };
+    let mut cluster = start_nodes(2);
+    for id in ["fresh", "overdue"] {
+        let tenant = json!({"id": id, "start": false});
+        let create = NodeRequest::new("POST", "/v1/tenants", Some(tenant));
+        cluster.addresses.must_send(&create);
+        let path = format!("/v1/tenants/{id}");
+        cluster.wait_for(&path, |tenant| tenant["status"] == "ready");
+        let delete = NodeRequest::new("DELETE", path, None);
+        cluster.addresses.must_send(&delete);
+    }
+    let ten_days = 10 * 24 * 60 * 60 * 1000_u64;
+    let sql =
+        format!("UPDATE tenants SET deleted_at = deleted_at - {ten_days} WHERE id = 'overdue'");
+    cluster.database.run_sql(&sql);
+    cluster.nodes[1].kill();
+    cluster.nodes[1].set_clock_ahead(&library, 30);
+    cluster.nodes[1].start_process();
+    cluster.publish_ports();
+    cluster.wait_until_ready(1);
+    // It has looked for what is overdue.
+    let is_purged = wait_until(NODE_TIMEOUT, || {
+        let sql = "SELECT id FROM tenants WHERE id = 'overdue'";
+        cluster.database.run_sql(sql).trim().is_empty()
+    });
+    assert!(is_purged, "{}", cluster.nodes[1].log());
+    let restore = NodeRequest::new("POST", "/v1/tenants/fresh/restore", Some(json!({})));
+    let restored = cluster.addresses.must_send(&restore);
+    assert!(restored.is_success(), "{}", cluster.nodes[1].log());
+    let log = cluster.nodes[1].log();
+    assert!(log.contains("clock of this machine is wrong"), "{log}");
 }

@@ -80,6 +80,11 @@ pub trait LeaseStore: Send + Sync {
         false
     }
 
+    /// The time by the clock of a database that nodes share.
+    async fn database_time(&self) -> Result<Option<Time>, StateError> {
+        Ok(None)
+    }
+
     /// Takes leases that are free, expired, or left over from an earlier process of this node, each with the next epoch.
     /// Others that are being taken or written under are skipped.
     async fn claim_leases(

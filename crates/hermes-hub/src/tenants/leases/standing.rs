@@ -1,12 +1,17 @@
 //! This node among the others: that it works, what time it is for all of them, and its end.
 
-use std::{sync::atomic::Ordering, time::Duration};
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use super::Leases;
 use crate::{
     api_types::Time,
     storage::state::{GrantedLease, NodeReport, StateError},
 };
+
+const MAX_ANSWER_TIME: Duration = Duration::from_secs(2);
 
 impl Leases {
     /// There may be work for a tenant that no node has.
@@ -23,9 +28,13 @@ impl Leases {
 
     /// Tells the other nodes that this one works. Returns whether somebody wants it drained.
     pub async fn report_node(&self, report: &NodeReport) -> Result<bool, StateError> {
+        let asked_at = Instant::now();
         let standing = self.state.report_node(report).await?;
-        if let Some(time) = standing.database_time {
-            let offset = time.millis() - Time::now().millis();
+        // An answer that took long says little about the time now: this process may have stood still meanwhile.
+        if let Some(time) = standing.database_time
+            && asked_at.elapsed() < MAX_ANSWER_TIME
+        {
+            let offset = Time::follow_database(time);
             self.clock_offset.store(offset, Ordering::Relaxed);
         }
         Ok(standing.is_draining)
@@ -35,7 +44,7 @@ impl Leases {
     /// effect.
     pub fn shared_time(&self) -> Time {
         let offset = self.clock_offset.load(Ordering::Relaxed);
-        Time::from_millis(Time::now().millis().saturating_add(offset))
+        Time::from_millis(Time::by_machine().millis().saturating_add(offset))
     }
 
     /// Runs something until the leases are given up at shutdown.

@@ -331,6 +331,12 @@ impl LeaseStore for PostgresState {
             .collect()
     }
 
+    async fn database_time(&self) -> Result<Option<Time>, StateError> {
+        let query = sqlx::query("SELECT hub_now() AS now");
+        let row = self.read().await?.one(query).await?;
+        Ok(Some(Time::from_millis(row.try_get("now")?)))
+    }
+
     async fn report_node(&self, report: &NodeReport) -> Result<NodeStanding, StateError> {
         let mut write = self.begin_lease_change().await?;
         let row = write
