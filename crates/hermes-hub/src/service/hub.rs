@@ -35,19 +35,22 @@ pub(crate) struct Readiness {
 }
 
 pub(crate) async fn readyz(call: Call, _: NoInput) -> Result<Reply, Problem> {
-    let database = call.hub.state().ping().await.is_ok();
     let data_dir = call.hub.settings().data_dir.clone();
     let (has_shares, disk) = super::run_blocking(move || {
         Ok((data_dir.join("shares").is_dir(), has_free_space(&data_dir)))
     })
     .await?;
-    let objects = match &call.hub.files().objects {
-        None => has_shares,
-        Some(objects) => {
-            let checked = tokio::time::timeout(OBJECTS_TIMEOUT, objects.blobs.check()).await;
-            checked.is_ok_and(|checked| checked.is_ok())
+    let objects = async {
+        match &call.hub.files().objects {
+            None => has_shares,
+            Some(objects) => {
+                let checked = tokio::time::timeout(OBJECTS_TIMEOUT, objects.blobs.check()).await;
+                checked.is_ok_and(|checked| checked.is_ok())
+            }
         }
     };
+    let (database, objects) = tokio::join!(call.hub.state().ping(), objects);
+    let database = database.is_ok();
     let is_ready = database && objects && disk && !call.hub.is_draining();
     let reply = Readiness {
         status: if is_ready { "ready" } else { "not ready" },

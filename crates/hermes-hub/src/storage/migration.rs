@@ -7,7 +7,7 @@ mod homes;
 use std::{path::PathBuf, time::Duration};
 
 use crate::{
-    Problem,
+    Problem, TenantId,
     settings::Settings,
     storage::{
         checkpoints::CheckpointError,
@@ -32,6 +32,10 @@ pub enum MigrationError {
     NotEmpty,
     #[error("`{path}` differs from its copy")]
     Different { path: String },
+    #[error(
+        "the home of the tenant `{tenant}` was not copied, because another program holds the tenant's lease in the target: stop it, and try again"
+    )]
+    Leased { tenant: TenantId },
     #[error("`{path}`: {source}")]
     Io {
         path: String,

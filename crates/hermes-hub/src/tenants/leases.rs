@@ -461,7 +461,7 @@ impl Leases {
 
     /// Takes free leases of tenants that have work, as far as this node has room and is the one to try.
     pub async fn take_work(self: &Arc<Self>) -> Result<(), StateError> {
-        let room = self.capacity.saturating_sub(self.held.lock().len());
+        let room = self.room();
         if !self.is_shared || self.is_draining() || room == 0 {
             return Ok(());
         }
@@ -477,6 +477,15 @@ impl Leases {
             self.start_taking(&tenant);
         }
         Ok(())
+    }
+
+    /// How many more tenants this node takes by itself. Those that it is about to take count.
+    fn room(&self) -> usize {
+        let held = self.held.lock();
+        let states = self.states.lock();
+        let is_new = |tenant: &&TenantId| held.epoch(tenant).is_none();
+        let taking = states.taking.keys().filter(is_new).count();
+        self.capacity.saturating_sub(held.len() + taking)
     }
 
     /// Nodes that work and are not drained.

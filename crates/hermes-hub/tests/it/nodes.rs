@@ -1,14 +1,17 @@
 //! Several nodes on one PostgreSQL.
 
 mod agents;
+mod capacity;
 mod checkpoints;
 mod clients;
 mod cluster;
+mod events;
 mod failover;
 mod files;
 mod handover;
 mod idempotency;
 mod leases;
+mod outages;
 mod reads;
 mod requests;
 mod skills;

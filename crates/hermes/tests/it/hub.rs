@@ -14,6 +14,7 @@ mod hub_process;
 mod mcp_servers;
 mod messaging;
 mod migrate;
+mod nodes;
 mod readme;
 mod real_servers;
 mod serve;

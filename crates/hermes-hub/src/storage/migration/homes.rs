@@ -78,9 +78,9 @@ async fn save_home(
     let leases = state
         .claim_leases(std::slice::from_ref(&record.id), LEASE)
         .await?;
-    let Some(lease) = leases.first() else {
-        return Ok(false);
-    };
+    let lease = leases.first().ok_or_else(|| MigrationError::Leased {
+        tenant: record.id.clone(),
+    })?;
     let home = home_ref(record, &path);
     checkpoints.save(home, lease.epoch, HomeLimit::NONE).await?;
     checkpoints.verify(home).await?;

@@ -1,4 +1,6 @@
-//! Clients whose requests go to whichever node: MCP sessions and rates.
+//! Clients whose requests go to whichever node: MCP sessions, streams and rates.
+
+use std::time::{Duration, Instant};
 
 use hermes_testkit::eventually_some;
 use reqwest::Method;
@@ -35,6 +37,47 @@ async fn a_session_goes_on_at_another_node_in_both_eras() {
         (one.site.send(list).await.status == 404).then_some(())
     });
     gone.await.expect("the session goes on at the other node");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoking_a_token_at_one_node_ends_its_streams_at_another() {
+    let cluster = Cluster::new().await;
+    let (one, other) = cluster.holder_and_other("acme").await;
+    let run = one.run("acme", "wait").await;
+    one.run_becomes("acme", &run, "running").await;
+    let viewer = json!({"name": "a", "role": "viewer"});
+    let minted = one.site.post("/v1/tokens", &viewer).await.expect(201);
+    let token = minted["token"].as_str().unwrap();
+    let run = format!("/v1/tenants/acme/runs/{run}");
+    let events = format!("{run}/events");
+    let watch = |token: &str| other.site.request(token, Method::GET, &events).send();
+    let mut others = watch(&other.site.admin).await.unwrap();
+    let watched = watch(token).await.unwrap();
+    let McpEra::Session(session) = open_session(&other.site, token).await else {
+        unreachable!()
+    };
+    let stream = other
+        .site
+        .request(token, Method::GET, "/mcp")
+        .header("accept", "text/event-stream")
+        .header("mcp-session-id", session);
+    let stream = stream.send().await.unwrap();
+    assert_eq!(watched.status(), 200);
+    assert_eq!(stream.status(), 200);
+    let path = format!("/v1/tokens/{}", minted["id"].as_str().unwrap());
+    one.site.delete(&path).await.expect(204);
+    let revoked_at = Instant::now();
+    let both = async { (watched.text().await, stream.text().await) };
+    let ended = tokio::time::timeout(TIMEOUT, both).await;
+    let (watched, stream) = ended.expect("the streams go on");
+    watched.unwrap();
+    stream.unwrap();
+    // Two seconds; the rest is for a machine under load.
+    let took = revoked_at.elapsed();
+    assert!(took < Duration::from_secs(15), "they ended after {took:?}");
+    // The token ended, not the run, nor what others see of it.
+    assert_eq!(one.site.get(&run).await.expect(200)["status"], "running");
+    assert!(others.chunk().await.unwrap().is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

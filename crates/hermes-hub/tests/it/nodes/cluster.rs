@@ -97,6 +97,16 @@ impl Cluster {
 
     /// A node that reaches the database at another address.
     pub(crate) async fn node_at(&self, id: &str, url: &str) -> Node {
+        self.node_with(id, url, |_| {}).await
+    }
+
+    /// A node that takes so many tenants by itself.
+    pub(crate) async fn node_with_room(&self, id: &str, capacity: usize) -> Node {
+        let room = |settings: &mut Settings| settings.node_capacity = capacity;
+        self.node_with(id, &self.url, room).await
+    }
+
+    async fn node_with(&self, id: &str, url: &str, change: impl FnOnce(&mut Settings)) -> Node {
         let directory = self.directory.path().join(id);
         std::fs::create_dir_all(&directory).unwrap();
         let mut settings = Settings::for_directory(&directory).unwrap();
@@ -106,6 +116,8 @@ impl Cluster {
         settings.objects = self.objects.clone().unwrap_or_else(in_directory);
         settings.lease_seconds = self.lease_seconds;
         settings.drain_seconds = 5;
+        settings.allow_private_webhooks = true;
+        change(&mut settings);
         let state = open_state(url, id).await;
         let agents = ScriptedRuntime::new();
         let parts = HubParts {

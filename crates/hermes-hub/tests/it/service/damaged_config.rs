@@ -46,12 +46,22 @@ fn damaged() -> Vec<(&'static str, String, &'static str)> {
     ]
 }
 
+/// The most memory that this process, which has this test alone, has ever had, in MiB.
+fn peak_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let peak = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = peak.unwrap().split_whitespace().next().unwrap();
+    kib.parse::<u64>().unwrap() / 1024
+}
+
 #[tokio::test]
 async fn a_damaged_configuration_is_told_by_line_and_column_and_breaks_nothing() {
     let site = TestHub::new().await.with_examples().await;
     let own = "/v1/tenants/tenant_123";
     let file = site.home("tenant_123").join("config.yaml");
-    for (what, text, told) in damaged() {
+    let damaged = damaged();
+    let peak_before = peak_memory();
+    for (what, text, told) in damaged {
         std::fs::write(&file, &text).unwrap();
         let state = format!("{own}/skills/writer/state");
         let refused = site.put(&state, &json!({"enabled": false})).await;
@@ -78,6 +88,8 @@ async fn a_damaged_configuration_is_told_by_line_and_column_and_breaks_nothing()
         let run = site.post(&format!("{own}/runs"), &run).await;
         assert!(run.status < 500, "{what}: {}", run.text);
     }
+    let taken = peak_memory() - peak_before;
+    assert!(taken < 64, "{taken} MiB");
     std::fs::write(&file, "# mine\nskills: {}\n").unwrap();
     let state = format!("{own}/skills/writer/state");
     site.put(&state, &json!({"enabled": false}))

@@ -1,5 +1,7 @@
 //! The tests of files once more, in object storage, and what is true of that alone.
 
+#[path = "files/attacks.rs"]
+mod attacks;
 mod blobs;
 #[path = "files/changes.rs"]
 mod changes;

@@ -9,13 +9,13 @@ use std::{
 
 use hermes_hub::{
     GroupId,
-    api_types::Role,
+    api_types::{Role, Time},
     settings::{Settings, SettingsSources},
     storage::{
         data_dir::DataDir,
         encryption::SecretKey,
         migration::{MigrationError, MigrationReport, migrate_hub},
-        state::{OpenedState, StateOpenError},
+        state::{NodeReport, OpenedState, StateError, StateOpenError},
     },
 };
 use hermes_testkit::{MotoKeys, MotoServer, postgres::TestDatabase};
@@ -128,6 +128,24 @@ impl MigrationFixture {
                 ),
             ],
         )
+    }
+
+    /// Makes the tables of the target, and a trigger that does this for every row of one of them.
+    async fn set_trigger(&self, moment: &str, table: &str, action: &str) {
+        let opened = OpenedState::open(&self.shared().database, "n1").await;
+        opened.unwrap().shared().close().await;
+        self.database.run_sql(&format!(
+            "CREATE FUNCTION spoil() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {action} END $$;
+             CREATE TRIGGER spoil {moment} ON {table} FOR EACH ROW EXECUTE FUNCTION spoil()"
+        ));
+    }
+
+    /// Why it cannot be carried over. No Hub starts on what is in the target then.
+    async fn expect_refusal(&self) -> MigrationError {
+        let refused = migrate_hub(&self.embedded(), &self.shared()).await;
+        let opened = OpenedState::open(&self.shared().database, "n1").await;
+        assert!(matches!(opened, Err(StateOpenError::Incomplete)));
+        refused.unwrap_err()
     }
 }
 
@@ -263,6 +281,85 @@ async fn a_hub_that_runs_is_not_migrated() {
         .await
         .unwrap_err();
     assert!(matches!(refused, MigrationError::DataDir(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn a_hub_whose_nodes_were_seen_lately_is_not_migrated() {
+    let scene = MigrationFixture::new().await;
+    migrate_hub(&scene.embedded(), &scene.shared())
+        .await
+        .unwrap();
+    // On another machine, where no lock of a directory tells of it.
+    let opened = OpenedState::open(&scene.shared().database, "n2").await;
+    let state = opened.unwrap().shared();
+    let report = NodeReport {
+        version: "0.1.0".into(),
+        started_at: Time::now(),
+        capacity: 1,
+    };
+    state.report_node(&report).await.unwrap();
+    state.close().await;
+
+    let elsewhere = scene.directory.path().join("elsewhere");
+    let key = scene.data().join("secret.key").display().to_string();
+    let back = settings(&elsewhere, &[("secrets.key_file", key)]);
+    let source = scene.shared_in(&elsewhere, "objects");
+    let refused = migrate_hub(&source, &back).await.unwrap_err();
+    assert!(
+        matches!(&refused, MigrationError::Running { node, .. } if node == "n2"),
+        "{refused}"
+    );
+    assert!(!elsewhere.join("hub.db").exists());
+    scene
+        .database
+        .run_sql("UPDATE nodes SET seen_at = seen_at - INTERVAL '1 hour'");
+    migrate_hub(&source, &back).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_copy_that_lacks_a_row_or_has_another_one_is_noticed() {
+    for (table, action) in [
+        ("tokens", "RETURN NULL;"),
+        ("tenants", "NEW.display_name := 'Other'; RETURN NEW;"),
+    ] {
+        let scene = MigrationFixture::new().await;
+        scene.set_trigger("BEFORE INSERT", table, action).await;
+        let refused = scene.expect_refusal().await;
+        assert!(
+            matches!(&refused, MigrationError::State(StateError::Broken(text)) if text.contains(table)),
+            "{refused}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_differs_from_its_copy_is_noticed() {
+    let scene = MigrationFixture::new().await;
+    let action = "IF NEW.path = 'deep/er/a.md' THEN NEW.parts := '{}'; NEW.part_sizes := '{}'; END IF; RETURN NEW;";
+    scene
+        .set_trigger("BEFORE INSERT OR UPDATE", "share_entries", action)
+        .await;
+    let refused = scene.expect_refusal().await;
+    assert!(
+        matches!(&refused, MigrationError::Different { path } if path == "deep/er/a.md"),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn a_home_that_another_program_holds_in_the_target_is_an_error_and_is_not_left_out() {
+    let scene = MigrationFixture::new().await;
+    let action = "INSERT INTO leases (tenant, node, epoch, expires_at)
+         VALUES (NEW.id, 'n9', 1, clock_timestamp() + INTERVAL '1 hour'); RETURN NULL;";
+    scene.set_trigger("AFTER INSERT", "tenants", action).await;
+    let refused = scene.expect_refusal().await;
+    assert!(
+        matches!(&refused, MigrationError::Leased { tenant } if tenant.as_str() == "acme"),
+        "{refused}"
+    );
+    scene.database.run_sql("DROP TRIGGER spoil ON tenants");
+    let report = migrate_hub(&scene.embedded(), &scene.shared()).await;
+    assert_eq!(report.unwrap().homes, 1);
 }
 
 #[tokio::test]

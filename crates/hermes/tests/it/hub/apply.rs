@@ -52,6 +52,11 @@ fn the_documented_example_is_applied_as_it_is_written() {
         assert!(!output.stderr.contains("hunter2"), "{output:?}");
         output
     };
+    let planned = apply(&["--dry-run"]);
+    assert!(planned.stdout.contains("+ acme: soul\n"), "{planned:?}");
+    assert!(!planned.stdout.contains("You work for"), "{planned:?}");
+    assert!(planned.stderr.contains("would change"), "{planned:?}");
+    hub.run(&["tenant", "get", "acme"]).exits_with(3);
     let planned = apply(&["--diff"]);
     assert!(planned.stdout.contains("+ acme: soul"), "{planned:?}");
     assert!(

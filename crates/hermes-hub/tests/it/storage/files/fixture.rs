@@ -1,6 +1,11 @@
 //! A share in a temporary directory, with a secret beside it.
 
-use std::{fmt::Debug, fs, path::PathBuf, sync::Arc};
+use std::{
+    fmt::Debug,
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use hermes_hub::{
@@ -101,14 +106,24 @@ impl ShareFixture {
     }
 
     pub(crate) fn assert_outside_is_untouched(&self) {
-        let names: Vec<_> = fs::read_dir(self.outside())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name())
-            .collect();
-        assert_eq!(names, ["secret"]);
-        let secret = fs::read_to_string(self.outside().join("secret")).unwrap();
-        assert_eq!(secret, OUTSIDE_SECRET);
+        assert_holds_the_secret(&self.outside());
     }
+}
+
+fn assert_holds_the_secret(directory: &Path) {
+    assert_eq!(names_in(directory), ["secret"]);
+    let secret = fs::read_to_string(directory.join("secret")).unwrap();
+    assert_eq!(secret, OUTSIDE_SECRET);
+}
+
+/// What is in a directory, in order.
+fn names_in(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
 }
 
 /// A share of either kind: in object storage for tests in a module of that name, otherwise in a directory.
@@ -119,10 +134,7 @@ pub(crate) struct AnyShare {
 }
 
 enum ShareKind {
-    Directory(
-        DirectoryFiles,
-        #[expect(dead_code, reason = "removed with it")] tempfile::TempDir,
-    ),
+    Directory(DirectoryFiles, tempfile::TempDir),
     Objects(Box<ObjectShareFixture>),
 }
 
@@ -146,6 +158,42 @@ impl AnyShare {
             files: Arc::new(files.clone()),
             kind: ShareKind::Directory(files, directory),
             limits,
+        }
+    }
+
+    /// With a secret outside of it: in the directory beside its own, or in the share of others.
+    pub(crate) async fn beside_a_secret() -> Self {
+        let this = Self::new().await;
+        if let ShareKind::Objects(fixture) = &this.kind {
+            let (to, content) = (
+                path("secret"),
+                Bytes::from_static(OUTSIDE_SECRET.as_bytes()),
+            );
+            let others = fixture.open_share("outside", FileLimits::default());
+            let written = others.write(&to, content, WriteMode::Overwrite, None);
+            written.await.unwrap();
+        }
+        this
+    }
+
+    /// The secret is as it was, and nothing is beside it.
+    pub(crate) async fn assert_outside_is_untouched(&self) {
+        match &self.kind {
+            ShareKind::Directory(_, directory) => {
+                assert_holds_the_secret(&directory.path().join("outside"));
+                assert_eq!(names_in(directory.path()), ["outside", "share", "trash"]);
+            }
+            ShareKind::Objects(fixture) => {
+                let others = fixture.open_share("outside", FileLimits::default());
+                let listing = others.list(&SharePath::root()).await.unwrap();
+                let names = listing.entries.iter().map(|entry| entry.name.as_str());
+                assert_eq!(names.collect::<Vec<_>>(), ["secret"]);
+                let text = others.read(&path("secret"), LineRange::default()).await;
+                assert_eq!(text.unwrap().content, OUTSIDE_SECRET);
+                let root = fixture.directory.path();
+                assert_eq!(names_in(root), ["cache", "objects"]);
+                assert_eq!(names_in(&root.join("objects")), ["blobs"]);
+            }
         }
     }
 
@@ -253,8 +301,12 @@ impl ObjectShareFixture {
 
     /// The share as one node sees it.
     pub(crate) fn open(&self, limits: FileLimits) -> ObjectFiles {
+        self.open_share("finance", limits)
+    }
+
+    fn open_share(&self, group: &str, limits: FileLimits) -> ObjectFiles {
         let index = self.state.share_index().unwrap();
-        let group = GroupId::parse("finance").unwrap();
+        let group = GroupId::parse(group).unwrap();
         ObjectFiles::open(group, index, self.blobs("cache"), limits)
     }
 
