@@ -10,11 +10,12 @@ use hermes_agent::{
     approval::{Decision, SubmitOutcome, SubmittedDecision},
     message::Content,
 };
-use hermes_config::{ConfigFile, Settings};
+use hermes_config::{ConfigFile, Settings, to_hex};
 use hermes_mcp::{Host, ReloadReport, ServerStatus};
 use hermes_store::{Session, SessionId, runtime::ApprovalAnswer};
 use jiff::Zoned;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::{
     InboundCore,
@@ -50,7 +51,13 @@ pub(super) fn failed(error: impl std::fmt::Display) -> CommandError {
 }
 
 impl CommandRun {
-    pub(super) fn new(core: Arc<InboundCore>, input: WorkerInput, state: Arc<WorkerState>) -> Self {
+    pub(super) fn new(
+        core: Arc<InboundCore>,
+        mut input: WorkerInput,
+        state: Arc<WorkerState>,
+    ) -> Self {
+        // A command that becomes a turn is begun twice by each process: as a command, and as a turn.
+        input.attempts -= input.attempts / 2;
         let settings = core.gateway.agent().settings();
         let chat = &input.chat;
         let sender = input.event.sender.clone().unwrap_or_default();
@@ -113,6 +120,14 @@ impl CommandRun {
             ));
         }
         Ok(())
+    }
+
+    /// The session of work in the background: the same for the same command, so that the next process goes on with it.
+    fn background_session(&self) -> SessionId {
+        let key = super::dedupe_key("background", &self.input.key);
+        let digest = Sha256::digest(key.as_bytes());
+        let id = SessionId::parse(&format!("background_{}", to_hex(&digest[..12])));
+        id.unwrap_or_else(|_| SessionId::for_gateway(&Zoned::now()))
     }
 
     /// A turn that says this, in the place of the command.
@@ -324,7 +339,7 @@ impl ChatCommandContext for CommandRun {
         Box::pin(async move {
             self.is_taken_over.store(true, Ordering::Relaxed);
             let turn = WaitingTurn {
-                session: Some(SessionId::for_gateway(&Zoned::now())),
+                session: Some(self.background_session()),
                 ..self.turn_with(text)
             };
             // It is tracked by the gateway, and belongs to no worker.

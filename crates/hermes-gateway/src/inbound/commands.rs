@@ -45,8 +45,11 @@ impl AskedCommand {
     /// Whether it must not be executed again after it was begun.
     fn must_not_repeat(&self) -> bool {
         match self {
-            // What it queues is nowhere until its turn begins.
-            Self::Known(request) => request.name != CommandName::Queue && request.name.acts(),
+            // What these begin is nowhere until its turn begins, and a turn that was begun goes on.
+            Self::Known(request) => {
+                let is_turn = matches!(request.name, CommandName::Queue | CommandName::Background);
+                !is_turn && request.name.acts()
+            }
             Self::Unknown { .. } | Self::Ignored => false,
         }
     }
@@ -121,7 +124,8 @@ async fn run_command(run: CommandRun, asked: AskedCommand) {
         return;
     }
     let reply = match &asked {
-        AskedCommand::Known(request) if run.is_stale(request.name) => {
+        // One that is repeated came in time.
+        AskedCommand::Known(request) if !is_repeated && run.is_stale(request.name) => {
             run.expire_button(request.name).await;
             CommandReply::default()
         }

@@ -469,6 +469,33 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_turn_that_a_shutdown_interrupted_may_go_on_for_an_hour() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+        let table = RoutingTable::load(&home, &store, SessionsJson::Off)
+            .await
+            .unwrap();
+        let key = key("1");
+        assert!(table.may_resume(&key));
+        table.session(&key, &origin("1")).await.unwrap();
+        assert!(table.may_resume(&key), "it was a crash");
+        table.mark_resume_pending(&key);
+        assert!(table.may_resume(&key));
+        for (minutes, may_resume) in [(59.0, true), (61.0, false)] {
+            let marked = local_iso(epoch_seconds() - minutes * 60.0);
+            table.update(&key, |entry| {
+                entry.details.last_resume_marked_at = Some(marked);
+            });
+            assert_eq!(table.may_resume(&key), may_resume, "{minutes}");
+        }
+        // Somebody wrote since.
+        table.touch(&key, &origin("1"));
+        assert!(table.may_resume(&key));
+        store.close().await;
+    }
+
+    #[tokio::test]
     async fn a_chat_that_nobody_used_for_90_days_is_forgotten_while_the_gateway_runs() {
         let directory = tempfile::tempdir().unwrap();
         let home = Home::at(directory.path());

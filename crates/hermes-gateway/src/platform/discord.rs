@@ -47,8 +47,8 @@ pub use timing::DiscordTiming;
 
 /// The most characters of a message.
 const MESSAGE_CHARS: usize = 2000;
-/// Five messages or edits in five seconds are allowed in a channel.
-const EDIT_INTERVAL: Duration = Duration::from_millis(1_200);
+/// Five messages or edits in five seconds are allowed in a channel; where it is less, the bucket decides.
+const EDIT_INTERVAL: Duration = Duration::from_secs(1);
 /// The typing sign is seen for ten seconds.
 const TYPING_INTERVAL: Duration = Duration::from_secs(8);
 /// Files in one message.

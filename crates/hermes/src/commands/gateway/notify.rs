@@ -51,6 +51,10 @@ impl ServiceNotifier {
     /// Says that the gateway lives, twice in the time the manager waits, for as long as no platform is deaf. Until it is
     /// cancelled.
     pub(super) async fn feed_watchdog(&self, instance: &Instance) {
+        self.feed_unless_deaf(instance, MAX_DEAFNESS).await;
+    }
+
+    async fn feed_unless_deaf(&self, instance: &Instance, max_deafness: Duration) {
         let Some(limit) = self.watchdog else {
             return std::future::pending().await;
         };
@@ -58,7 +62,7 @@ impl ServiceNotifier {
         loop {
             ticks.tick().await;
             match instance.longest_deafness(SystemTime::now()) {
-                Some((label, deafness)) if deafness >= MAX_DEAFNESS => {
+                Some((label, deafness)) if deafness >= max_deafness => {
                     tracing::error!(platform = %label, seconds = deafness.as_secs(),
                         "platform deaf for too long; the service manager restarts the gateway");
                 }
@@ -94,4 +98,46 @@ fn send_to_abstract(socket: &UnixDatagram, name: &str, message: &[u8]) -> io::Re
 #[cfg(not(target_os = "linux"))]
 fn send_to_abstract(_: &UnixDatagram, _: &str, _: &[u8]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use hermes_config::Home;
+    use hermes_gateway::instance::{PlatformReport, PlatformStatus};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_watchdog_is_not_fed_while_a_platform_has_been_deaf_for_too_long() {
+        let directory = tempfile::tempdir().unwrap();
+        let address = directory.path().join("notify");
+        let manager = UnixDatagram::bind(&address).unwrap();
+        manager.set_nonblocking(true).unwrap();
+        let notifier = ServiceNotifier {
+            socket: Some((
+                UnixDatagram::unbound().unwrap(),
+                address.to_str().unwrap().to_owned(),
+            )),
+            watchdog: Some(Duration::from_millis(10)),
+        };
+        let instance = Instance::acquire(&Home::at(directory.path().join("home"))).unwrap();
+        let is_fed = async |status, max_deafness| {
+            instance.set_platform_health("telegram", &PlatformReport::new(status));
+            let feeding = notifier.feed_unless_deaf(&instance, max_deafness);
+            // The first sign of life is due at once.
+            let _ = tokio::time::timeout(Duration::from_millis(100), feeding).await;
+            let mut is_fed = false;
+            let mut buffer = [0; 32];
+            while let Ok(length) = manager.recv(&mut buffer) {
+                assert_eq!(&buffer[..length], b"WATCHDOG=1");
+                is_fed = true;
+            }
+            is_fed
+        };
+        let (none, long) = (Duration::ZERO, MAX_DEAFNESS);
+        assert!(is_fed(PlatformStatus::Connected, none).await);
+        assert!(!is_fed(PlatformStatus::Deaf, none).await);
+        assert!(is_fed(PlatformStatus::Deaf, long).await);
+        assert!(is_fed(PlatformStatus::Connected, none).await);
+    }
 }

@@ -14,6 +14,7 @@ use hermes_gateway::{
 };
 use serde_json::{Value, json};
 
+use self::first_message::FirstMessage;
 use crate::{
     cli::GatewaySetupArgs,
     context::Context,
@@ -62,6 +63,10 @@ pub(super) fn run(context: &Context, args: &GatewaySetupArgs) -> Result<(), Fail
         write_variable(&context.home, &account.variable("HOME_CHANNEL"), home)?;
     }
     report(context, &account, checked.as_ref())?;
+    let may_wait = args.wait || questions.can_ask();
+    // Who writes while the gateway starts has written, too.
+    let first_message = may_wait.then(|| FirstMessage::from_now(context, &account));
+    let first_message = first_message.transpose()?;
     let is_started = offer_start(context, questions)?;
     let wants_message = args.wait
         || questions.can_ask()
@@ -71,16 +76,15 @@ pub(super) fn run(context: &Context, args: &GatewaySetupArgs) -> Result<(), Fail
                 DefaultAnswer::Yes,
                 NONINTERACTIVE_HINT,
             )?;
-    let heard = if wants_message {
-        if !is_started {
+    let heard = match first_message.filter(|_| wants_message) {
+        Some(first_message) if is_started => Some(first_message.wait(questions)?),
+        Some(_) => {
             return Err(
                 Failure::failed("no gateway is running, so no message can arrive")
                     .hint("`hermes gateway start` starts one"),
             );
         }
-        Some(first_message::wait(context, &account)?)
-    } else {
-        None
+        None => None,
     };
     let problems: Vec<Value> = checked
         .iter()

@@ -1,11 +1,17 @@
 //! `hermes gateway setup` and what `hermes doctor --probe` says about bots: with platforms that answer over real sockets.
 
+use hermes_testkit::{
+    model::{ModelScript, ScriptedAnswer},
+    platform::TelegramServer,
+};
 use serde_json::{Value, json};
 
+use super::GatewayHome;
 use crate::harness::{
     json_server::{JsonRoute, JsonServer},
     program::{Hermes, assert_private},
     terminal::Terminal,
+    test_home::{BackgroundProcess, wait_until},
 };
 
 const TOKEN: &str = "123456789:AAsecretsecretsecret";
@@ -316,4 +322,82 @@ fn a_further_account_with_the_bot_of_another_one_is_refused() {
     assert_eq!(hermes.env(), before);
     // The same account may be set up again.
     set_up(&hermes, &arguments, TOKEN).ok();
+}
+
+/// Somebody who writes to the bot.
+const ANN: i64 = 7001;
+
+/// A home without a bot, and a Telegram that has one.
+fn with_real_bot(script: ModelScript) -> (GatewayHome, TelegramServer) {
+    let telegram = TelegramServer::start(TOKEN);
+    telegram.add_user(ANN, "Ann");
+    let base = telegram.base_url();
+    let more = format!("telegram: {{extra: {{base_url: '{base}'}}}}");
+    (GatewayHome::with_more(script, &more), telegram)
+}
+
+#[test]
+fn a_person_is_led_to_the_first_answer_by_way_of_a_code() {
+    let (place, telegram) = with_real_bot(ModelScript::echo());
+    let _gateway = place.start();
+    let setup = ["gateway", "setup", "--platform", "telegram"];
+    let mut terminal = Terminal::start(place.home.command(&setup));
+    terminal
+        .wait_for("it is not shown")
+        .send(&format!("{TOKEN}\n"))
+        .wait_for("empty: by pairing code")
+        .send("\n")
+        .wait_for("Wait here for the first message? [Y/n]")
+        .send("\n")
+        .wait_for("Waiting for a message");
+    telegram.say(ANN, "hello");
+    terminal.wait_for("wrote to the bot and got a code");
+    wait_until("a code", || !telegram.answers(ANN).is_empty());
+    let offer = telegram.answers(ANN).remove(0);
+    let mut words = offer.split(|letter: char| !letter.is_ascii_alphanumeric());
+    let code = words.find(|word| word.len() == 8 && *word == word.to_uppercase());
+    let code = code.unwrap_or_else(|| panic!("no code in {offer}"));
+    terminal
+        .wait_for("empty: not now")
+        .send("WRONGONE\n")
+        .wait_for("the code is not known")
+        .wait_for("empty: not now")
+        .send(&format!("{code}\n"))
+        .wait_for("has to write again");
+    telegram.say(ANN, "hello again");
+    terminal.wait_for("got an answer: it works");
+    assert_eq!(telegram.answers(ANN)[1], "hello again");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 0, "{screen}");
+}
+
+#[test]
+fn a_bot_that_gives_no_answer_does_not_work() {
+    let refusal = ScriptedAnswer::Status {
+        status: 401,
+        message: "no such key".into(),
+        code: None,
+        retry_after: None,
+    };
+    let (place, telegram) = with_real_bot(ModelScript::default().rule("hello", refusal));
+    let _gateway = place.start();
+    let token = place.home.beside("token");
+    std::fs::write(&token, TOKEN).unwrap();
+    let user = ANN.to_string();
+    let setup = [
+        "gateway",
+        "setup",
+        "--platform",
+        "telegram",
+        "--token-stdin",
+    ];
+    let arguments = [&setup[..], &["--allow", &user, "--wait"]].concat();
+    let mut command = place.home.command(&arguments);
+    command.stdin(std::fs::File::open(&token).unwrap());
+    let mut process = BackgroundProcess::start(command);
+    process.wait_for("Waiting for a message");
+    telegram.say(ANN, "hello");
+    process.wait_for("got no answer");
+    assert_eq!(process.wait(), Some(1));
+    assert_eq!(telegram.answers(ANN).len(), 1);
 }

@@ -152,7 +152,8 @@ fn a_token_that_is_revoked_is_told_and_the_other_platforms_go_on() {
 
 #[test]
 fn a_refresh_of_slack_and_a_reconnect_of_discord_lose_and_double_nothing() {
-    let places = ThreePlatformHome::new(ModelScript::echo());
+    let queue = "display: {busy_input_mode: queue}";
+    let places = ThreePlatformHome::with_more(ModelScript::echo(), queue);
     let _gateway = places.start();
     for round in 0..3 {
         places
@@ -164,14 +165,16 @@ fn a_refresh_of_slack_and_a_reconnect_of_discord_lose_and_double_nothing() {
         }
     }
     for platform in [ChatPlatform::Slack, ChatPlatform::Discord] {
-        // A message stops the turn of the one before it, whose answer is then empty or cut.
-        wait_until("the last answer", || {
+        let count = |text: &str| {
             let answers = places.answers(platform);
-            answers.iter().any(|text| text.contains("round 2."))
-        });
-        let answers = places.answers(platform);
-        let last = answers.iter().filter(|text| text.contains("round 2."));
-        assert_eq!(last.count(), 1, "{answers:?}");
+            answers.iter().filter(|it| it.contains(text)).count()
+        };
+        let rounds = ["round 0.", "round 1.", "round 2."];
+        wait_until("the answers", || rounds.iter().all(|it| count(it) > 0));
+        places.say(platform, "afterwards");
+        wait_until("a later answer", || count("afterwards") > 0);
+        let counts = rounds.map(count);
+        assert_eq!(counts, [1, 1, 1], "{:?}", places.answers(platform));
     }
 }
 

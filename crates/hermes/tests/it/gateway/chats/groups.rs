@@ -32,6 +32,30 @@ fn in_a_group_a_mention_is_answered_and_talk_is_not() {
 }
 
 #[test]
+fn the_messages_of_an_answer_are_replies_as_the_setting_says() {
+    let long = "word ".repeat(1000);
+    for (mode, replies) in [
+        ("off", [false, false]),
+        ("first", [true, false]),
+        ("all", [true, true]),
+    ] {
+        let script = ModelScript::default().rule("what now", ScriptedAnswer::text(&long));
+        let more = format!("telegram: {{reply_to_mode: {mode}, streaming: false}}");
+        let home = ChatHome::with_more(script, &more);
+        home.telegram.set_privacy_mode(false);
+        home.telegram.add_group(GROUP, "Team");
+        let _gateway = home.start();
+        let text = format!("@{} what now", home.telegram.bot_username());
+        let asked = home.telegram.message(GROUP, ADA).text(&text).send();
+        home.wait_for_answers(GROUP, 2);
+        let shown = home.telegram.messages(GROUP).into_iter();
+        let own = shown.filter(|message| message.is_from_bot);
+        let replied: Vec<bool> = own.map(|message| message.reply_to == Some(asked)).collect();
+        assert_eq!(replied, replies, "{mode}");
+    }
+}
+
+#[test]
 fn what_is_only_overheard_is_known_later_where_that_is_wanted() {
     let home = ChatHome::with_more(ModelScript::echo(), "observe_groups: true");
     home.telegram.set_privacy_mode(false);

@@ -1,5 +1,7 @@
 //! One process: what fails holds up nothing else.
 
+use hermes_config::Home;
+use hermes_store::runtime::{InboxCounts, RuntimeStore};
 use hermes_testkit::platform::{DiscordServer, SlackPost, SlackServer};
 
 use super::*;
@@ -109,6 +111,19 @@ fn the_same_bot_is_refused_for_a_second_home() {
     assert_eq!(other.model.requests().len(), 0);
 }
 
+impl GatewayHome {
+    fn inbox_counts(&self) -> InboxCounts {
+        let home = Home::at(self.home.path());
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let store = RuntimeStore::open(&home).await.unwrap();
+            let counts = store.inbox_counts().await.unwrap();
+            store.close().await;
+            counts
+        })
+    }
+}
+
 #[test]
 fn a_stranger_gets_a_code_and_is_let_in_by_it() {
     let home = ChatHome::new(ModelScript::echo());
@@ -140,6 +155,10 @@ fn a_stranger_gets_a_code_and_is_let_in_by_it() {
     home.telegram.say(EVE, "still there");
     wait_until("the updates are read", || {
         home.telegram.waiting_updates().is_empty()
+    });
+    // An update waits in the inbox until its turn has ended.
+    wait_until("nothing is left to do", || {
+        home.gateway.inbox_counts() == InboxCounts::default()
     });
     assert_eq!(home.turns().len(), 1);
 }

@@ -206,6 +206,28 @@ fn on_slack_a_mention_is_answered_in_its_thread_and_the_thread_goes_on_without_o
 }
 
 #[test]
+fn on_slack_what_was_said_in_a_thread_during_an_outage_is_fetched_once() {
+    let (home, slack) = with_slack(ModelScript::echo());
+    let gateway = home.start_with("slack");
+    let mention = format!("<@{SLACK_BOT_USER}> before");
+    let asked = slack.write(&SlackPost::new("U1", "C1", &mention));
+    wait_until("an answer", || slack.bot_messages("C1").len() == 1);
+    drop(gateway);
+    wait_until("no socket", || slack.open_sockets() == 0);
+    slack.write(&SlackPost::new("U1", "C1", "meanwhile").in_thread(&asked));
+    let _gateway = home.start_with("slack");
+    let is_answered = |text: &str| {
+        let mut answers = slack.bot_messages("C1").into_iter();
+        answers.any(|message| message.text.contains(text))
+    };
+    wait_until("an answer", || is_answered("meanwhile"));
+    slack.write(&SlackPost::new("U1", "C1", "after").in_thread(&asked));
+    wait_until("a later answer", || is_answered("after"));
+    let answers = slack.bot_messages("C1");
+    assert_eq!(answers.len(), 3, "{answers:?}");
+}
+
+#[test]
 fn on_slack_the_home_channel_is_the_channel_and_not_the_thread_of_the_command() {
     let (home, slack) = with_slack(ModelScript::echo());
     let _gateway = home.start_with("slack");

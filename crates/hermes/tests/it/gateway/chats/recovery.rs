@@ -59,6 +59,16 @@ fn killed_while_the_model_is_asked_it_answers_once() {
 }
 
 #[test]
+fn killed_in_a_turn_that_a_command_began_it_answers_once() {
+    let stalled = ScriptedAnswer::text("Go").with(|reply| reply.ending = ReplyEnding::Stalled);
+    let home = ChatHome::new(ModelScript::new([stalled, ScriptedAnswer::text("Good.")]));
+    let gateway = home.start();
+    home.telegram.say(ADA, "/queue hello");
+    let _gateway = kill_when(&home, gateway, || home.turns().len() == 1);
+    assert_answered_once(&home, "Good.");
+}
+
+#[test]
 fn killed_while_a_tool_runs_it_goes_on_from_there() {
     let marker = tempfile::tempdir().unwrap();
     let file = marker.path().join("ran");

@@ -69,21 +69,20 @@ fn background_work_that_a_killed_gateway_began_is_done_once() {
     home.telegram.say(ADA, "/background make a survey");
     wait_until("the model is asked", || home.turns().len() == 1);
     gateway.process.kill();
-    let _gateway = home.start();
+    let gateway = home.start();
+    home.wait_for_text("The survey is done.");
     home.telegram.say(ADA, "/whoami");
-    wait_until("a later answer", || {
-        home.telegram
-            .answers(ADA)
-            .iter()
-            .any(|answer| answer.contains("7001"))
-    });
-    let done = home
-        .telegram
-        .answers(ADA)
-        .iter()
-        .filter(|answer| answer.contains("done"))
-        .count();
-    assert!(done <= 1, "{:?}", home.telegram.answers(ADA));
+    home.wait_for_text("7001");
+    let answers = home.telegram.answers(ADA);
+    let done = answers.iter().filter(|answer| answer.contains("done"));
+    assert_eq!(done.count(), 1, "{answers:?}");
+    // It went on where it was, in its own session.
+    let sessions = gateway.get("/api/sessions");
+    assert_eq!(
+        sessions["sessions"].as_array().unwrap().len(),
+        1,
+        "{sessions}"
+    );
 }
 
 /// A home whose configuration is applied on request alone, with a comment that stays.
