@@ -1,6 +1,6 @@
 //! The agent: a question from start to end, a turn of many calls, the store behind it, and the first token.
 
-pub(crate) mod question;
+mod question;
 mod token;
 mod turn;
 

@@ -13,11 +13,11 @@ use anyhow::{Context, Result, bail, ensure};
 use hermes_config::Home;
 use hermes_mcp::Era;
 use hermes_testkit::Behaviour;
-use serde_json::{Map, Value, json};
 
 use crate::{
     environment,
     environment::{ERAS, Effort, Programs, RuntimeFlavour, light_server},
+    raw_discovery::ServerGroup,
     report::{Report, ReportRow, Target},
     samples::Samples,
 };
@@ -66,14 +66,12 @@ impl DiscoverySamples {
 
 pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) -> Result<()> {
     for era in ERAS {
-        let entries: Map<String, Value> = (0..SERVERS)
-            .map(|number| {
-                let mut entry = programs.stdio_entry(&server(era));
-                // Servers with the same settings would share what the host remembers of them.
-                entry["env"] = json!({"NUMBER": number.to_string()});
-                (format!("server_{number}"), entry)
-            })
-            .collect();
+        let group = ServerGroup {
+            era,
+            servers: SERVERS,
+            tools: TOOLS,
+        };
+        let entries = group.entries(programs);
         for flavour in RuntimeFlavour::ALL {
             let home = environment::home_with_servers(&entries.clone().into());
             let start = |side| start(programs, side, era, flavour, home.path());

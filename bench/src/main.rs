@@ -20,11 +20,13 @@ mod gateway;
 mod hub;
 mod parallel;
 mod parts;
+mod raw_discovery;
 mod report;
 mod samples;
 mod scale;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod start_order;
+mod whole_commands;
 
 use std::{io::Write, process::ExitCode};
 
@@ -94,7 +96,7 @@ fn run() -> Result<ExitCode> {
         ["endure", home, restarts] => {
             endurance::child(home, restarts.parse().context("number of restarts")?)
         }
-        ["discover-raw", era] => agent::question::child(era),
+        ["discover-raw", era, servers, tools] => raw_discovery::child(era, servers, tools),
         ["start", program, arguments @ ..] => cold_start::run_child(program, arguments),
         ["write", home] => bridge::writer::child(home),
         [echo_http::MODE] => echo_http::serve(),
@@ -110,6 +112,8 @@ fn measure_host(programs: &Programs, effort: Effort, report: &mut Report) -> Res
     cold_start::measure(programs, effort, report)?;
     report_progress("discovery")?;
     discovery::measure(programs, effort, report)?;
+    report_progress("whole commands")?;
+    whole_commands::measure(programs, effort, report)?;
     report_progress("restarts and calls")?;
     endurance::measure(programs, effort, report)?;
     report_progress("calls")?;
