@@ -20,6 +20,7 @@ mod multipart;
 mod navigation;
 mod pages;
 mod provider_sign_in;
+mod qr_code;
 mod request;
 mod schedule_form;
 mod schedule_words;

@@ -58,11 +58,6 @@ const ASSETS: &[Asset] = &[
         content: include_str!("assets/htmx.min.js"),
     },
     Asset {
-        name: "hx-sse.min.js",
-        media_type: SCRIPT,
-        content: include_str!("assets/hx-sse.min.js"),
-    },
-    Asset {
         name: "icon.svg",
         media_type: "image/svg+xml",
         content: include_str!("assets/icon.svg"),
@@ -116,10 +111,6 @@ mod tests {
             (
                 "htmx.min.js",
                 "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130",
-            ),
-            (
-                "hx-sse.min.js",
-                "18ef2761356ec1fe0bb6d92612315b37517a7c1e9856b661c5ae81fef239d103",
             ),
         ] {
             let asset = ASSETS.iter().find(|asset| asset.name == name).unwrap();

@@ -295,11 +295,7 @@ pub(super) fn problem_in_place(request: &PageRequest, problem: &Problem) -> Resp
 /// For somebody who is not signed in.
 pub(super) fn problem_page(request: &Request, problem: &Problem) -> Response {
     let id = RequestId::from_request(request);
-    render_bare(request.headers(), problem, &id.0)
-}
-
-pub(super) fn bare_problem_page(headers: &HeaderMap, problem: &Problem) -> Response {
-    render_bare(headers, problem, "")
+    bare_problem_page(request.headers(), problem, &id)
 }
 
 #[derive(Template)]
@@ -308,12 +304,16 @@ struct BareProblemPage<'a> {
     part: ProblemPart<'a>,
 }
 
-fn render_bare(headers: &HeaderMap, problem: &Problem, id: &str) -> Response {
+pub(super) fn bare_problem_page(
+    headers: &HeaderMap,
+    problem: &Problem,
+    id: &RequestId,
+) -> Response {
     let part = ProblemPart {
         texts: texts_for(headers),
         message: &problem.message,
         details: &problem.details,
-        request_id: id,
+        request_id: &id.0,
     };
     match (BareProblemPage { part }).render() {
         Ok(text) => (status_of(problem), Html(text)).into_response(),

@@ -13,12 +13,12 @@ use hermes_config::Secret;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::{
-    actions::{is_local, status_of},
+    actions::is_local,
     assets,
     language::texts_for,
     request::{PageRequest, parse_query},
     session_cookie::{CookieReach, build_cookie, find_cookie, pending_cookie_name},
-    sign_in,
+    sign_in::{self, RefusedSignIn},
     texts::Texts,
 };
 use crate::{
@@ -61,7 +61,10 @@ pub(super) async fn begin(
     let next = if is_local(next) { next } else { "/" };
     match send_away(&hub, &provider, next).await {
         Ok(response) => response,
-        Err(problem) => refuse(&hub, request.headers(), next, problem),
+        Err(problem) => {
+            let refused = RefusedSignIn::new(problem, request.extensions());
+            refuse(&hub, request.headers(), next, refused)
+        }
     }
 }
 
@@ -148,7 +151,10 @@ pub(super) async fn finish(
             response.headers_mut().append(header::SET_COOKIE, cookie);
             add_cookie(response, forgotten)
         }
-        Err(problem) => add_cookie(refuse(&hub, &parts.headers, next, problem), forgotten),
+        Err(problem) => {
+            let refused = RefusedSignIn::new(problem, &parts.extensions);
+            add_cookie(refuse(&hub, &parts.headers, next, refused), forgotten)
+        }
     }
 }
 
@@ -206,10 +212,10 @@ fn open_id_token(hub: &Hub, person: &SignedInPerson) -> Option<Secret<String>> {
 }
 
 /// Shows the sign-in page with what went wrong.
-fn refuse(hub: &Hub, headers: &HeaderMap, next: &str, problem: Problem) -> Response {
-    tracing::info!(reason = %problem.message, "sign-in at the provider refused");
-    let status = status_of(&problem);
-    sign_in::render(hub, headers, next, Some(problem.message), status)
+fn refuse(hub: &Hub, headers: &HeaderMap, next: &str, refused: RefusedSignIn) -> Response {
+    let reason = &refused.problem.message;
+    tracing::info!(%reason, "sign-in at the provider refused");
+    sign_in::render(hub, headers, next, Some(refused))
 }
 
 /// After signing out here, the page that leads to signing out at the provider, for those who came from there.

@@ -68,7 +68,12 @@ impl FromRequestParts<Hub> for PageRequest {
         let extensions = &parts.extensions;
         let (Some(signed_in), Some(csrf)) = (extensions.get(), extensions.get()) else {
             let problem = Problem::new(ProblemCode::Unauthenticated, "sign in first");
-            return Err(super::pages::bare_problem_page(&parts.headers, &problem));
+            let id = find_request_id(extensions);
+            return Err(super::pages::bare_problem_page(
+                &parts.headers,
+                &problem,
+                &id,
+            ));
         };
         let mut request = PageRequestParts {
             only_tenant: None,
@@ -76,7 +81,7 @@ impl FromRequestParts<Hub> for PageRequest {
             signed_in: SignedIn::clone(signed_in),
             csrf: CsrfToken::clone(csrf),
             texts: texts_for(&parts.headers),
-            id: extensions.get().cloned().unwrap_or_else(RequestId::random),
+            id: find_request_id(extensions),
             path: parts.uri.path().to_owned(),
             pattern,
             path_values: path_values.unwrap_or_default(),
@@ -88,6 +93,11 @@ impl FromRequestParts<Hub> for PageRequest {
         }
         Ok(Self(Arc::new(request)))
     }
+}
+
+/// The id that the middleware has assigned.
+pub(super) fn find_request_id(extensions: &http::Extensions) -> RequestId {
+    extensions.get().cloned().unwrap_or_else(RequestId::random)
 }
 
 /// The address of somebody who may not be signed in.

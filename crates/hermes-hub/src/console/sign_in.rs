@@ -17,7 +17,7 @@ use super::{
     frame::other_languages,
     language::texts_for,
     provider_sign_in,
-    request::{PageRequest, parse_query, sender_address},
+    request::{PageRequest, find_request_id, parse_query, sender_address},
     session_cookie::set_cookie,
     texts::Texts,
 };
@@ -25,7 +25,7 @@ use crate::{
     Hub, Problem, ProblemCode, TokenId,
     api_types::{KeyHash, Via},
     auth::{
-        console_sessions::{SignInPlace, open_session},
+        console_sessions::{SignInPlace, SignedIn, open_session},
         oidc::OidcSignIn,
     },
     http::middleware::RequestId,
@@ -55,11 +55,26 @@ pub(super) fn address_for(wanted: &str) -> String {
 struct SignInPage<'a> {
     texts: &'static Texts,
     next: &'a str,
-    problem: Option<String>,
+    refused: Option<RefusedSignIn>,
     /// Where the Hub is reached without encryption from another machine, this is said.
     is_plain: bool,
     /// Where to sign in at the provider, if there is one.
     provider: Option<String>,
+}
+
+/// Why nobody was signed in, and by which request.
+pub(super) struct RefusedSignIn {
+    pub(super) problem: Problem,
+    pub(super) request_id: String,
+}
+
+impl RefusedSignIn {
+    pub(super) fn new(problem: Problem, extensions: &http::Extensions) -> Self {
+        Self {
+            problem,
+            request_id: find_request_id(extensions).0.to_string(),
+        }
+    }
 }
 
 impl SignInPage<'_> {
@@ -79,25 +94,31 @@ impl SignInPage<'_> {
 pub(super) async fn show(State(hub): State<Hub>, request: Request) -> Response {
     let query = parse_query(request.uri().query().unwrap_or_default());
     let next = query.get("next").map_or("/", String::as_str);
-    render(&hub, request.headers(), next, None, StatusCode::OK)
+    render(&hub, request.headers(), next, None)
 }
 
 pub(super) fn render(
     hub: &Hub,
     headers: &HeaderMap,
     next: &str,
-    problem: Option<String>,
-    status: StatusCode,
+    refused: Option<RefusedSignIn>,
 ) -> Response {
     let settings = hub.settings();
     let host = headers
         .get(header::HOST)
         .and_then(|host| host.to_str().ok());
     let is_local_host = host.is_none_or(|host| {
-        let name = host.rsplit_once(':').map_or(host, |(name, _)| name);
+        let name = match host.rsplit_once(':') {
+            Some((name, port)) if port.bytes().all(|digit| digit.is_ascii_digit()) => name,
+            _ => host,
+        };
         matches!(name, "localhost" | "127.0.0.1" | "[::1]")
     });
     let next = if is_local(next) { next } else { "/" };
+    let status = match &refused {
+        Some(refused) => status_of(&refused.problem),
+        None => StatusCode::OK,
+    };
     let page = SignInPage {
         texts: texts_for(headers),
         next,
@@ -105,7 +126,7 @@ pub(super) fn render(
             .oidc
             .is_some()
             .then(|| provider_sign_in::begin_address(next)),
-        problem,
+        refused,
         is_plain: !settings.public_url.starts_with("https://") && !is_local_host,
     };
     match page.render() {
@@ -143,8 +164,8 @@ pub(super) async fn submit(State(hub): State<Hub>, request: Request) -> Response
     match open(&hub, &headers, &parts.extensions, &form).await {
         Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to(next)).into_response(),
         Err(problem) => {
-            let status = status_of(&problem);
-            render(&hub, &headers, next, Some(problem.message), status)
+            let refused = RefusedSignIn::new(problem, &parts.extensions);
+            render(&hub, &headers, next, Some(refused))
         }
     }
 }
@@ -175,7 +196,8 @@ async fn open(
     open_for(hub, headers, extensions, SessionHolder::Token(token)).await
 }
 
-/// Opens a new session, so that one that somebody else has begun is of no use. Returns its cookie.
+/// Opens a new session, so that one that somebody else has begun is of no use, and ends the one that this browser had.
+/// Returns its cookie.
 pub(super) async fn open_for(
     hub: &Hub,
     headers: &HeaderMap,
@@ -194,12 +216,26 @@ pub(super) async fn open_for(
         SessionHolder::Person(person) => TokenId::for_person(&person.subject),
     };
     let mut entry = NewAuditEntry::new(actor.as_str(), Via::Console, "sign_in");
-    if let Some(id) = extensions.get::<RequestId>() {
-        entry.request_id = id.0.to_string();
-    }
+    entry.request_id = find_request_id(extensions).0.to_string();
     let opened = open_session(hub.state(), holder, place, entry).await?;
-    set_cookie(&hub.settings(), Some(&opened.cookie))
-        .ok_or_else(|| Problem::internal(&"the cookie is not a header"))
+    let cookie = set_cookie(&hub.settings(), Some(&opened.cookie))
+        .ok_or_else(|| Problem::internal(&"the cookie is not a header"))?;
+    if let Some(earlier) = extensions.get::<SignedIn>() {
+        end_session(hub, earlier, &find_request_id(extensions)).await;
+    }
+    Ok(cookie)
+}
+
+/// Ends a session whose cookie is given up.
+async fn end_session(hub: &Hub, signed_in: &SignedIn, id: &RequestId) {
+    let actor = signed_in.caller.principal.token.as_str();
+    let session = &signed_in.session.id;
+    let mut entry =
+        NewAuditEntry::new(actor, Via::Console, "sign_out").with_target(session.as_str());
+    entry.request_id = id.0.to_string();
+    if let Err(error) = hub.state().end_console_session(session, entry).await {
+        tracing::warn!(%error, "failed to end a console session");
+    }
 }
 
 #[derive(Deserialize)]
@@ -216,18 +252,7 @@ pub(super) async fn sign_out(
     if let Err(problem) = request.csrf.check(Some(&form.csrf)) {
         return super::pages::problem_in_place(&request, &problem);
     }
-    let session = &request.signed_in.session;
-    let actor = request.principal().token.as_str();
-    let entry =
-        NewAuditEntry::new(actor, Via::Console, "sign_out").with_target(session.id.as_str());
-    if let Err(error) = request
-        .hub
-        .state()
-        .end_console_session(&session.id, entry)
-        .await
-    {
-        tracing::warn!(%error, "failed to end a console session");
-    }
+    end_session(&request.hub, &request.signed_in, &request.id).await;
     let cookie = set_cookie(&request.hub.settings(), None);
     let cookie = cookie.map(|cookie| [(header::SET_COOKIE, cookie)]);
     if let Some(page) = provider_sign_in::sign_out_page(&request, &provider).await {

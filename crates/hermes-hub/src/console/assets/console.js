@@ -68,6 +68,20 @@ globalThis.htmx?.registerExtension("spared", {
   htmx_before_morph_attr: (element, change) => !(change.attrName === "open" && element.matches("details, dialog")),
 });
 
+// A stream that was refused is not opened again by the browser: the page is asked for until it answers. If the session has
+// ended, the page says where to sign in. run.js uses this too; it cannot import it, since names of files carry a hash.
+const whenPageAnswers = (address, goOn) => setTimeout(async () => {
+  try {
+    const reply = await fetch(address, { redirect: "manual" });
+    if (reply.type === "opaqueredirect") location.reload();
+    else if (reply.ok) goOn();
+    else whenPageAnswers(address, goOn);
+  } catch {
+    whenPageAnswers(address, goOn);
+  }
+}, 2000);
+globalThis.whenPageAnswers = whenPageAnswers;
+
 // One stream a page says that something has changed; the page is read again and changed where it differs.
 const main = document.querySelector("main[data-live]");
 if (main) {
@@ -100,23 +114,12 @@ if (main) {
     announcement.textContent = "";
     setTimeout(() => { announcement.textContent = sentences.join(" "); }, 100);
   };
-  // A stream that was refused is not opened again by the browser. If the session has ended, the page says where to sign in.
-  const openLater = () => setTimeout(async () => {
-    try {
-      const reply = await fetch(main.dataset.address, { redirect: "manual" });
-      if (reply.type === "opaqueredirect") location.reload();
-      else if (reply.ok) open();
-      else openLater();
-    } catch {
-      openLater();
-    }
-  }, 2000);
   const open = () => {
     source = new EventSource(main.dataset.live);
     source.addEventListener("open", () => showConnection(true));
     source.addEventListener("error", () => {
       showConnection(false);
-      if (source.readyState === EventSource.CLOSED) openLater();
+      if (source.readyState === EventSource.CLOSED) whenPageAnswers(main.dataset.address, open);
     });
     source.addEventListener("hub-change", (event) => {
       announce(JSON.parse(event.data));

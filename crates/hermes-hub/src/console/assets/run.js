@@ -12,6 +12,13 @@ const clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle
 const connection = document.getElementById("connection");
 const announcement = document.getElementById("announce");
 let source = null;
+let isLost = false;
+
+const showConnection = (isThere) => {
+  isLost = !isThere;
+  connection.textContent = isThere ? "" : connection.dataset.lost;
+  document.body.classList.toggle("stale", !isThere);
+};
 
 const addRow = (list, kind, event, title, words) => {
   const item = document.createElement("li");
@@ -180,25 +187,40 @@ const follow = () => {
     htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerMorph" });
   };
 
-  source = new EventSource(address);
-  source.addEventListener("message", (event) => {
-    waiting.push(JSON.parse(event.data));
-    if (isPlanned) return;
-    isPlanned = true;
-    // A page in the background has no frames, and nobody looks at it.
-    if (document.hidden) setTimeout(flush, 1000);
-    else if (isBusy) setTimeout(() => requestAnimationFrame(flush), BUSY_INTERVAL);
-    else requestAnimationFrame(flush);
-  });
-  const isConnected = (is) => {
-    connection.textContent = is ? "" : connection.dataset.lost;
-    document.body.classList.toggle("stale", !is);
+  let last = null;
+  // A stream that was refused is another one afterwards: it goes on behind the last event that came.
+  const open = () => {
+    const from = new URL(address, location.href);
+    if (last) from.searchParams.set("after", last);
+    const opened = new EventSource(from);
+    source = opened;
+    opened.addEventListener("message", (event) => {
+      last = event.lastEventId;
+      waiting.push(JSON.parse(event.data));
+      if (isPlanned) return;
+      isPlanned = true;
+      // A page in the background has no frames, and nobody looks at it.
+      if (document.hidden) setTimeout(flush, 1000);
+      else if (isBusy) setTimeout(() => requestAnimationFrame(flush), BUSY_INTERVAL);
+      else requestAnimationFrame(flush);
+    });
+    opened.addEventListener("open", () => showConnection(true));
+    opened.addEventListener("error", () => {
+      showConnection(false);
+      if (opened.readyState !== EventSource.CLOSED) return;
+      whenPageAnswers(location.pathname + location.search, () => {
+        if (source === opened) open();
+      });
+    });
   };
-  source.addEventListener("open", () => isConnected(true));
-  source.addEventListener("error", () => isConnected(false));
+  open();
 };
 
 follow();
 if (document.getElementById("talk")) scrollTo({ top: document.documentElement.scrollHeight });
-document.addEventListener("htmx:after:swap", follow);
+document.addEventListener("htmx:after:swap", () => {
+  follow();
+  // A page that was read and follows nothing has lost nothing.
+  if (isLost && !source) showConnection(true);
+});
 addEventListener("pagehide", () => source?.close());

@@ -30,6 +30,8 @@ struct OverviewPage {
     counts: Vec<TenantCount>,
     activity: Option<ShownActivity>,
     version: ShownVersion,
+    /// The nodes that the Hub has, for those who may see them.
+    nodes: Option<NodeCounts>,
     /// A tenant is the next thing to make.
     is_empty: bool,
 }
@@ -79,6 +81,12 @@ struct OverviewTenants {
     tenants: Vec<Tenant>,
 }
 
+/// How many nodes there are, and how many of them are away.
+struct NodeCounts {
+    there: u64,
+    away: u64,
+}
+
 #[derive(Deserialize)]
 struct OverviewNodes {
     nodes: Vec<OverviewNode>,
@@ -110,7 +118,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         add_failures(&request, &found, &mut needs, &mut more).await?;
         overview = Some(found);
     }
-    add_nodes(&request, &mut needs).await?;
+    let nodes = add_nodes(&request, &mut needs).await?;
     let (counts, activity) = match overview {
         Some(found) => (found.tenants, found.activity),
         None => (Vec::new(), None),
@@ -124,6 +132,8 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         needs,
         more,
         counts,
+        // One person does not need to know of nodes.
+        nodes: nodes.filter(|_| request.only_tenant().is_none()),
         version: request.read("version", json!({})).await?,
     })
 }
@@ -223,13 +233,24 @@ fn tenant_address(request: &PageRequest, tenant: &TenantId, path: &str) -> Strin
     format!("/tenants/{tenant}{path}")
 }
 
-async fn add_nodes(request: &PageRequest, needs: &mut Vec<Need>) -> Result<(), Problem> {
+async fn add_nodes(
+    request: &PageRequest,
+    needs: &mut Vec<Need>,
+) -> Result<Option<NodeCounts>, Problem> {
     if !request.may("list_nodes") {
-        return Ok(());
+        return Ok(None);
     }
     let list: OverviewNodes = request.read("list_nodes", json!({})).await?;
-    let gone = list.nodes.into_iter().filter(|node| node.state == "gone");
-    needs.extend(gone.take(MOST).map(|node| Need {
+    let (gone, there): (Vec<_>, Vec<_>) = list
+        .nodes
+        .into_iter()
+        .partition(|node| node.state == "gone");
+    let count = |nodes: &[OverviewNode]| u64::try_from(nodes.len()).unwrap_or(u64::MAX);
+    let counts = NodeCounts {
+        there: count(&there),
+        away: count(&gone),
+    };
+    needs.extend(gone.into_iter().take(MOST).map(|node| Need {
         what: "overview.gone",
         subject: node.id,
         reason: String::new(),
@@ -237,7 +258,7 @@ async fn add_nodes(request: &PageRequest, needs: &mut Vec<Need>) -> Result<(), P
         address: "/nodes".to_owned(),
         fix: "overview.fix.node",
     }));
-    Ok(())
+    Ok(Some(counts))
 }
 
 fn show_activity(page: &Frame, activity: &Activity) -> ShownActivity {

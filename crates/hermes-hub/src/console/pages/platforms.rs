@@ -8,7 +8,7 @@ use super::render;
 use crate::{
     Problem,
     api_types::{PlatformName, StrangerReply, Time},
-    console::{frame::Frame, request::PageRequest},
+    console::{frame::Frame, qr_code::QrDrawing, request::PageRequest},
 };
 
 #[derive(Template)]
@@ -63,6 +63,16 @@ struct ShownBot {
 }
 
 impl ShownBot {
+    /// Where somebody writes to a bot on Telegram.
+    fn address(&self) -> Option<String> {
+        let name = self.name.as_ref()?;
+        Some(format!("https://t.me/{name}?start=hello"))
+    }
+
+    fn qr_code(&self) -> Option<QrDrawing> {
+        QrDrawing::new(&self.address()?)
+    }
+
     /// The key of the text that says what helps.
     fn fix(&self) -> Option<&'static str> {
         Some(match self.state.as_str() {

@@ -8,6 +8,18 @@ use crate::test_hub::TestHub;
 
 const PAGE: &str = "/tenants/tenant_123/conversations";
 
+/// A conversation of one message, in the home of a tenant.
+pub(super) async fn add_conversation(hub: &TestHub, tenant: &str, text: &str) {
+    let home = hermes_config::Home::at(hub.home(tenant));
+    let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+    let session = SessionId::parse("one_message").unwrap();
+    let new = NewSession::new(session.clone(), "telegram");
+    store.create_session(&new).await.unwrap();
+    let message = NewMessage::new(Role::User, text);
+    store.append(&session, &message).await.unwrap();
+    store.close().await;
+}
+
 async fn hub_with_conversations() -> TestHub {
     let hub = TestHub::new().await.with_examples().await;
     let home = hermes_config::Home::at(hub.home("tenant_123"));

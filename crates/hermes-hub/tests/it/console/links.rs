@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use hermes_hub::operations::{HttpMethod, table};
 use serde_json::json;
 
-use super::{ConsoleBrowser, ConsolePage};
+use super::{ConsoleBrowser, ConsolePage, conversations::add_conversation};
 use crate::test_hub::TestHub;
 
 /// More than this is a page that makes up addresses.
@@ -51,8 +52,28 @@ impl ConsolePage {
     }
 }
 
+/// The addresses of all pages, with `{name}` for values, by the table of pages.
+fn page_paths() -> Vec<&'static str> {
+    let rows = include_str!("../../../src/console/pages.rs").split("page!(");
+    let paths = rows.filter_map(|row| row.trim_start().strip_prefix('"')?.split('"').next());
+    paths.collect()
+}
+
+/// Whether a page lies at an address with `{name}` for values.
+fn is_at(page: &ConsolePage, path: &str) -> bool {
+    let address = page.address.split('?').next().unwrap_or_default();
+    let (here, there): (Vec<&str>, Vec<&str>) =
+        (address.split('/').collect(), path.split('/').collect());
+    let is_same = |(part, wanted): (&&str, &&str)| wanted.starts_with('{') || part == wanted;
+    here.len() == there.len() && here.iter().zip(&there).all(is_same)
+}
+
 async fn hub_with_everything() -> TestHub {
     let hub = TestHub::new().await.with_examples().await;
+    add_conversation(&hub, "tenant_123", "Where is the invoice?").await;
+    // Of events that never come: nothing is sent.
+    let hook = json!({"url": "https://example.org/hook", "events": ["quota.near"]});
+    hub.post("/v1/webhooks", &hook).await.expect(201);
     hub.tenant(json!({"id": "other", "displayName": "Other"}))
         .await;
     let run = json!({"input": "hello"});
@@ -82,6 +103,67 @@ async fn every_link_that_a_role_sees_answers() {
             let found = pages.iter().any(|page| page.has_path(path));
             assert!(found, "{role}: no link to {path}");
         }
+        if role == "admin" {
+            let mut paths = page_paths();
+            assert!(paths.len() > 30, "{paths:?}");
+            paths.retain(|path| !pages.iter().any(|page| is_at(page, path)));
+            assert!(paths.is_empty(), "no link to {paths:?}");
+        }
+    }
+}
+
+/// The forms of a page that take something away: their operations, and where they are in it.
+fn removals(page: &ConsolePage) -> Vec<(&str, usize)> {
+    let mark = "action=\"/do/";
+    let forms = page.text.match_indices(mark).filter_map(|(at, _)| {
+        let name = page.text[at + mark.len()..].split('"').next()?;
+        let operation = table().find(name)?;
+        (operation.method() == HttpMethod::Delete).then_some((name, at))
+    });
+    let blocks = page.text.match_indices("value=\"blocked\">");
+    let blocks = blocks.filter(|(at, _)| {
+        let before = &page.text[..*at];
+        before.rfind("<button") > before.rfind("<option")
+    });
+    forms
+        .chain(blocks.map(|(at, _)| ("set_tenant_access", at)))
+        .collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_takes_something_away_is_folded_and_says_what_it_does() {
+    let hub = hub_with_everything().await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let mut seen = BTreeSet::new();
+    for page in crawl_pages(&admin).await {
+        if !page.is_html() || page.has_path("/docs") {
+            continue;
+        }
+        for (operation, at) in removals(&page) {
+            let place = format!("{operation} on {}", page.address);
+            let (before, after) = page.text.split_at(at);
+            let opened = before.matches("<details").count();
+            let closed = before.matches("</details>").count();
+            assert!(opened > closed, "one click: {place}");
+            let begin = before.rfind("<form").unwrap_or_default();
+            let end = at + after.find("</form>").unwrap_or(after.len());
+            let form = &page.text[begin..end];
+            assert!(form.contains("<p>"), "without a sentence: {place}: {form}");
+            seen.insert(operation.to_owned());
+        }
+    }
+    for operation in [
+        "delete_group",
+        "delete_mcp_server",
+        "delete_tenant",
+        "delete_tenant_cron",
+        "delete_webhook",
+        "end_console_session",
+        "remove_member",
+        "revoke_token",
+        "set_tenant_access",
+    ] {
+        assert!(seen.contains(operation), "{operation} is not in {seen:?}");
     }
 }
 

@@ -36,6 +36,7 @@ async fn nothing_needs_anybody_where_all_is_well() {
     let page = admin.get("/").await.expect_status(200);
     page.assert_shows("Nothing waits for you.");
     page.assert_shows("Make the first tenant");
+    page.assert_shows("<a href=\"/nodes\">one is there</a>");
     let viewer = ConsoleBrowser::with_rights(&hub, json!({"role": "viewer"})).await;
     let page = viewer.get("/").await.expect_status(200);
     page.assert_lacks("Make the first tenant");

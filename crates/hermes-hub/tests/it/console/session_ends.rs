@@ -5,7 +5,7 @@ use std::time::Duration;
 use reqwest::{Method, header};
 use serde_json::json;
 
-use super::ConsoleBrowser;
+use super::{ConsoleBrowser, ConsolePage};
 use crate::{
     hub::lifecycle::run_sql,
     test_hub::{TIMEOUT, TestHub},
@@ -16,6 +16,20 @@ async fn let_pass(hub: &TestHub, time: Duration) {
     let millis = time.as_millis();
     let sql = format!("UPDATE console_sessions SET used_at = used_at - {millis}");
     run_sql(hub, &sql).await;
+}
+
+/// The same for sessions that are used all the time.
+async fn let_pass_in_use(hub: &TestHub, time: Duration) {
+    let millis = time.as_millis();
+    let sql = format!("UPDATE console_sessions SET ends_at = ends_at - {millis}");
+    run_sql(hub, &sql).await;
+}
+
+/// Whoever a sign-in has let in.
+fn signed_in_by(hub: &TestHub, page: ConsolePage) -> ConsoleBrowser {
+    let page = page.expect_status(303);
+    let cookie = page.headers[header::SET_COOKIE].to_str().unwrap();
+    ConsoleBrowser::stranger(hub).with_cookie(cookie.split(';').next().unwrap())
 }
 
 async fn is_signed_in(browser: &ConsoleBrowser) -> bool {
@@ -77,13 +91,47 @@ async fn a_session_that_somebody_else_has_begun_gains_nothing_by_a_sign_in() {
     let attacker = ConsoleBrowser::with_rights(&hub, json!({"role": "viewer"})).await;
     // The browser of the victim has the attacker's cookie.
     let victim = ConsoleBrowser::stranger(&hub).with_cookie(attacker.cookie());
-    let page = victim.post("/sign-in", &[("token", &hub.admin)]).await;
-    let cookie = page.expect_status(303).headers[header::SET_COOKIE].clone();
-    let cookie = cookie.to_str().unwrap().split(';').next().unwrap();
-    assert_ne!(cookie, attacker.cookie());
-    let victim = ConsoleBrowser::stranger(&hub).with_cookie(cookie);
-    victim.get("/tokens").await.expect_status(200);
     attacker.get("/tokens").await.expect_status(404);
+    let page = victim.post("/sign-in", &[("token", &hub.admin)]).await;
+    let victim = signed_in_by(&hub, page);
+    assert_ne!(victim.cookie(), attacker.cookie());
+    let tokens = victim.get("/tokens").await.expect_status(200);
+    assert_eq!(tokens.address, "/tokens");
+    assert!(!is_signed_in(&attacker).await);
+}
+
+#[tokio::test]
+async fn a_sign_in_ends_the_session_that_the_browser_had_and_no_other() {
+    let hub = TestHub::new().await;
+    let browser = ConsoleBrowser::as_admin(&hub).await;
+    let elsewhere = ConsoleBrowser::as_admin(&hub).await;
+    let refused = browser.post("/sign-in", &[("token", "wrong")]).await;
+    refused.expect_status(401);
+    assert!(is_signed_in(&browser).await);
+    let page = browser.post("/sign-in", &[("token", &hub.admin)]).await;
+    let again = signed_in_by(&hub, page);
+    assert!(is_signed_in(&again).await);
+    assert!(!is_signed_in(&browser).await);
+    assert!(is_signed_in(&elsewhere).await);
+    let listed = hub.get("/v1/console-sessions").await.expect(200);
+    assert_eq!(listed["sessions"].as_array().unwrap().len(), 2, "{listed}");
+}
+
+#[tokio::test]
+async fn a_session_is_over_after_twelve_hours_however_much_it_is_used() {
+    let hub = TestHub::new().await;
+    let by_token = ConsoleBrowser::as_admin(&hub).await;
+    let made = hub.request(&hub.admin, Method::POST, "/v1/sign-in-links");
+    let made = hub.send(made).await.expect(201);
+    let (_, code) = made["url"].as_str().unwrap().split_once("#code=").unwrap();
+    let stranger = ConsoleBrowser::stranger(&hub);
+    let by_link = signed_in_by(&hub, stranger.post("/sign-in", &[("code", code)]).await);
+    let_pass_in_use(&hub, Duration::from_mins(12 * 60 - 5)).await;
+    assert!(is_signed_in(&by_token).await);
+    assert!(is_signed_in(&by_link).await);
+    let_pass_in_use(&hub, Duration::from_mins(6)).await;
+    assert!(!is_signed_in(&by_token).await);
+    assert!(!is_signed_in(&by_link).await);
 }
 
 #[tokio::test]

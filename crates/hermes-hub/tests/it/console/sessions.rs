@@ -54,6 +54,32 @@ async fn the_cookie_is_for_this_hub_alone_and_no_script_reads_it() {
 }
 
 #[tokio::test]
+async fn whoever_comes_from_another_machine_without_encryption_is_told_so() {
+    let sentence = "This connection is not encrypted.";
+    let asked_as = async |hub: &TestHub, host: &str| {
+        let browser = stranger(hub);
+        let page = browser.request(Method::GET, "/sign-in");
+        let page = browser.send(page.header(header::HOST, host)).await;
+        page.expect_status(200).shows(sentence)
+    };
+    let hub = TestHub::with_settings(|settings, _| {
+        settings.allowed_hosts = vec!["192.168.1.5".into()];
+    })
+    .await;
+    for host in ["192.168.1.5:7878", "192.168.1.5"] {
+        assert!(asked_as(&hub, host).await, "{host}");
+    }
+    for host in ["127.0.0.1:7878", "localhost", "[::1]:7878", "[::1]"] {
+        assert!(!asked_as(&hub, host).await, "{host}");
+    }
+    let behind_tls = TestHub::with_settings(|settings, _| {
+        settings.public_url = "https://hub.example.com".into();
+    })
+    .await;
+    assert!(!asked_as(&behind_tls, "hub.example.com").await);
+}
+
+#[tokio::test]
 async fn whoever_is_not_signed_in_is_sent_there_and_back() {
     let hub = TestHub::new().await;
     let browser = stranger(&hub);

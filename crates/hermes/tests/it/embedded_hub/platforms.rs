@@ -107,6 +107,18 @@ async fn a_bot_wakes_its_tenant_answers_and_keeps_it_awake() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_console_leads_to_a_connected_bot_by_link_and_by_qr_code() {
+    let hub = RealHub::start();
+    let (_model, _telegram) = tenant_with_bot(&hub, "acme", TOKEN).await;
+    let page = hub.console_page("/tenants/acme/platforms").await;
+    assert!(
+        page.contains("href=\"https://t.me/hermes_test_bot?start=hello\""),
+        "{page}"
+    );
+    assert!(page.contains("<svg class=\"qr\""), "{page}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bot_that_a_tenant_writes_into_its_own_files_keeps_it_awake_too() {
     let hub = RealHub::start();
     let stalled = ScriptedAnswer::text("begun").with(|reply| reply.ending = ReplyEnding::Stalled);

@@ -178,6 +178,30 @@ impl RealHub {
         said.unwrap_or_else(|| panic!("the Hub is gone: {path}"))
     }
 
+    /// A page of the console, as the administrator sees it.
+    pub(crate) async fn console_page(&self, path: &str) -> String {
+        let browser = Client::builder()
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .build()
+            .unwrap();
+        let signed_in = browser
+            .post(format!("{}/sign-in", self.url))
+            .header("sec-fetch-site", "same-origin")
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body(format!("token={}", self.token))
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(signed_in.status(), 303);
+        let cookie = signed_in.headers()["set-cookie"].to_str().unwrap();
+        let cookie = cookie.split(';').next().unwrap();
+        let page = browser.get(format!("{}{path}", self.url));
+        let page = page.header("cookie", cookie).send().await.unwrap();
+        assert_eq!(page.status(), 200);
+        page.text().await.unwrap()
+    }
+
     /// What somebody else is told.
     pub(crate) async fn request_with_token(&self, token: &str, path: &str) -> HubReply {
         let request = self.client.get(format!("{}{path}", self.url));

@@ -66,6 +66,31 @@ const scenes = {
     return { faults, reloads: loads() - before, sawItGrow: !early.includes('word39') };
   },
 
+  // The stream of a run breaks off and is refused then, as by a proxy: it is opened again behind the last event that came.
+  async refusedStream() {
+    const { page, faults } = await enter();
+    const asked = [];
+    await page.route(/\/events\?after=/, async (route) => {
+      const after = Number(new URL(route.request().url()).searchParams.get('after'));
+      asked.push(after);
+      const event = { event: 'message.delta', delta: 'early ', time: new Date().toISOString() };
+      const body = `retry: 100\nid: ${after + 1}\ndata: ${JSON.stringify(event)}\n\n`;
+      if (asked.length === 1) await route.fulfill({ contentType: 'text/event-stream', body });
+      else if (asked.length === 2) await route.fulfill({ status: 502 });
+      else await route.continue();
+    });
+    const start = await startRun(page, 'say it slowly');
+    await start.click();
+    await page.locator('#steps').getByText('early').first().waitFor();
+    await visible(page, '#connection');
+    await announced(page, 'The run has ended.');
+    await visible(page, '.state.completed');
+    await gone(page, '#connection');
+    // What was refused is an error to the browser; nothing else may be.
+    const others = faults.filter((fault) => !/Failed to load|EventSource/.test(fault.detail));
+    return { faults: others, asked };
+  },
+
   // Enter sends what was written, and the answer grows below it.
   async chat() {
     const { page, faults } = await enter();

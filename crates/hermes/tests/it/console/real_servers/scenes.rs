@@ -45,17 +45,24 @@ async fn create_tenant(hub: &RealHub, id: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_watched_live_to_its_end() {
+async fn a_run_is_watched_live_to_its_end_also_when_its_stream_is_refused() {
     if node().is_none() {
         return;
     }
     let site = ConsoleSite::start().await;
-    let Some(done) = play(&site, "watchRun").await else {
+    let Some(done) = play_all(&site, ["watchRun", "refusedStream"]).await else {
         return;
     };
-    assert_eq!(done["sawItGrow"], true, "{done}");
+    let [watched, refused] = &done[..] else {
+        panic!("{done:?}");
+    };
+    assert_eq!(watched["sawItGrow"], true, "{watched}");
     // Its end is read once more, whole.
-    assert!(done["reloads"].as_u64().unwrap() <= 1, "{done}");
+    assert!(watched["reloads"].as_u64().unwrap() <= 1, "{watched}");
+    let asked = &refused["asked"];
+    let first = asked[0].as_u64().unwrap();
+    assert_eq!(asked[1], first, "{refused}");
+    assert_eq!(asked[2], first + 1, "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
