@@ -5,7 +5,10 @@ use std::io::{self, IsTerminal, Write};
 use hermes_config::Secret;
 use tokio_util::sync::CancellationToken;
 
-use crate::failure::{Failure, FailureKind};
+use crate::{
+    failure::{Failure, FailureKind},
+    output::printable,
+};
 
 pub(crate) mod browser;
 mod checklist;
@@ -142,8 +145,13 @@ fn interrupted_failure() -> Failure {
     Failure::new(FailureKind::Interrupted, "interrupted; nothing was changed")
 }
 
-/// Where stderr goes elsewhere, the person sees stdout alone.
+/// Questions may quote servers and files, which must not control the terminal.
 fn write_message(text: &str) -> io::Result<()> {
+    write_picture(&printable(text))
+}
+
+/// The text as it is, for a picture whose parts are clean. Where stderr goes elsewhere, the person sees stdout alone.
+fn write_picture(text: &str) -> io::Result<()> {
     let mut terminal: Box<dyn Write> = if io::stderr().is_terminal() {
         Box::new(io::stderr().lock())
     } else {

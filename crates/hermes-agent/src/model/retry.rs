@@ -46,7 +46,6 @@ impl Default for RetryPolicy {
 
 /// Adds jitter of ±20 %, so that clients do not retry in lockstep.
 fn add_jitter(pause: Duration) -> Duration {
-    // The hasher's random keys are the standard library's source of randomness.
     let random = random_number();
     let permille = u32::try_from(random % 401).unwrap_or(200) + 800;
     pause * permille / 1000

@@ -147,8 +147,14 @@ async fn submit_decision(
 }
 
 #[tokio::test]
-async fn an_answer_that_somebody_wrote_into_the_database_decides_nothing() {
+async fn an_answer_that_somebody_wrote_into_the_database_decides_nothing_and_is_logged() {
     let place = ApprovalFixture::new().await;
+    let log = place.home.path().join("test.log");
+    let subscriber = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(Arc::new(std::fs::File::create(&log).unwrap()))
+        .finish();
+    let _listening = tracing::subscriber::set_default(subscriber);
     let published = place.published(SilentApprover(None));
     let approvals = approvals(published.clone(), LONG_TIMEOUT);
     let cancel = CancellationToken::new();
@@ -176,6 +182,13 @@ async fn an_answer_that_somebody_wrote_into_the_database_decides_nothing() {
     let row = place.row(&id).await;
     assert_eq!(row.outcome.as_deref(), Some("deny"));
     assert_eq!(row.answered_by.as_deref(), Some("the bridge"));
+    let logged = std::fs::read_to_string(&log).unwrap();
+    let mut lines = logged.lines();
+    let warning = lines.find(|line| line.contains("ignored an approval answer"));
+    let warning = warning.unwrap_or_else(|| panic!("{logged}"));
+    for part in ["WARN", &id, "by=\"owner\""] {
+        assert!(warning.contains(part), "no `{part}` in {warning}");
+    }
 }
 
 #[cfg(target_os = "linux")]

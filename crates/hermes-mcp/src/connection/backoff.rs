@@ -17,7 +17,6 @@ pub(super) fn delay(attempt: u32) -> Option<Duration> {
 
 /// Spreads a pause by ±20 %, so that servers lost together are not all retried at the same moment.
 pub(super) fn add_jitter(pause: Duration) -> Duration {
-    // The hasher's random keys are the standard library's own source of randomness.
     let random = random_number();
     let permille = u32::try_from(random % 401).unwrap_or(200) + 800;
     pause * permille / 1000

@@ -172,7 +172,10 @@ pub const ORIGINAL_COMMANDS: &[OriginalCommand] = &[
     planned("acp", "`hermes mcp serve` for other agents"),
     other_name("profile", "`hermes -p NAME …`"),
     other_name("completion", "`hermes completions SHELL`"),
-    planned("dashboard", "`hermes up` shows the servers live"),
+    other_name(
+        "dashboard",
+        "`hermes up` and `hermes hub serve` have a web console",
+    ),
     other_name("serve", "`hermes gateway run`, `hermes hub serve`"),
     not_planned("desktop", "`hermes` at the terminal"),
     not_planned("gui", "`hermes` at the terminal"),

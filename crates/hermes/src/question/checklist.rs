@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, io};
 
 use super::{
     terminal::{self, CTRL_C, Keyboard},
-    write_message,
+    write_picture,
 };
 
 /// One line of a checklist.
@@ -34,7 +34,7 @@ pub(super) fn ask_checklist(
         let mut lines = vec![truncate(title, columns)];
         lines.extend(list.lines(columns, rows.saturating_sub(LINES_AROUND).max(1)));
         lines.push(truncate(HELP, columns));
-        write_message(&format!("{}{}\r\n", erase(drawn), lines.join("\r\n")))?;
+        write_picture(&format!("{}{}\r\n", erase(drawn), lines.join("\r\n")))?;
         drawn = lines.len();
 
         let new = keyboard.read()?;
@@ -44,7 +44,8 @@ pub(super) fn ask_checklist(
             match key {
                 ChecklistKey::Accept => {
                     let (marked, all) = (list.marked.len(), items.len());
-                    write_message(&format!("{}{title} {marked} of {all}\r\n", erase(drawn)))?;
+                    let title = truncate(title, columns);
+                    write_picture(&format!("{}{title} {marked} of {all}\r\n", erase(drawn)))?;
                     return Ok(Some(list.marked.into_iter().collect()));
                 }
                 ChecklistKey::Leave => return Ok(None),

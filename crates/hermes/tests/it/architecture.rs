@@ -1,6 +1,7 @@
 //! The shape of the workspace: who may use whom, how long a file may get, and what opens it.
 
 mod circles;
+mod modules;
 mod names;
 mod source;
 

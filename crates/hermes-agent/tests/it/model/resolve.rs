@@ -1,5 +1,7 @@
 //! Which model is used, where it is, and which key goes there.
 
+mod table;
+
 use hermes_agent::model::{ModelOverrides, Protocol, ResolveError, SelectionOrigin, StoredModel};
 use hermes_config::{Secret, SecretStore};
 
@@ -97,73 +99,6 @@ async fn a_name_may_say_whose_model_it_is() {
         keyless.to_string().contains("`OPENAI_API_KEY`"),
         "{keyless}"
     );
-}
-
-#[tokio::test]
-async fn every_provider_of_the_table_needs_no_more_than_its_key() {
-    for (provider, variable, url, protocol) in [
-        (
-            "google",
-            "GEMINI_API_KEY",
-            "https://generativelanguage.googleapis.com/v1beta/openai",
-            Protocol::ChatCompletions,
-        ),
-        (
-            "grok",
-            "XAI_API_KEY",
-            "https://api.x.ai/v1",
-            Protocol::ChatCompletions,
-        ),
-        (
-            "zai",
-            "Z_AI_API_KEY",
-            "https://api.z.ai/api/paas/v4",
-            Protocol::ChatCompletions,
-        ),
-        (
-            "moonshot",
-            "KIMI_CODING_API_KEY",
-            "https://api.moonshot.ai/v1",
-            Protocol::ChatCompletions,
-        ),
-        (
-            "minimax",
-            "MINIMAX_API_KEY",
-            "https://api.minimax.io/anthropic",
-            Protocol::AnthropicMessages,
-        ),
-        (
-            "huggingface",
-            "HF_TOKEN",
-            "https://router.huggingface.co/v1",
-            Protocol::ChatCompletions,
-        ),
-        (
-            "groq",
-            "GROQ_API_KEY",
-            "https://api.groq.com/openai/v1",
-            Protocol::ChatCompletions,
-        ),
-    ] {
-        let setup = ModelFixture::new("", &[(variable, "key-1")]);
-        let selection = setup.resolve(&flags("m", provider)).await.unwrap();
-        let endpoint = selection.endpoint;
-        assert_eq!(endpoint.base_url.as_str(), url);
-        assert_eq!(endpoint.protocol, protocol, "{provider}");
-        assert_eq!(endpoint.key.source, format!("`{variable}`"));
-        let keyless = error(
-            ModelFixture::new("", &[])
-                .resolve(&flags("m", provider))
-                .await,
-        );
-        assert!(keyless.to_string().contains(variable), "{keyless}");
-    }
-    // The first of several variables wins.
-    let keys = [("GEMINI_API_KEY", "second"), ("GOOGLE_API_KEY", "first")];
-    let key = found(&ModelFixture::new("", &keys), &flags("m", "gemini"))
-        .await
-        .2;
-    assert_eq!(key.as_deref(), Some("first"));
 }
 
 #[tokio::test]

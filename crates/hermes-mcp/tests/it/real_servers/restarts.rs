@@ -176,7 +176,8 @@ async fn a_server_of_the_stateless_python_sdk_is_used_again_after_it_was_killed(
     goes_and_comes_back(server, Era::Stateless, "mcp_s_add", arguments).await;
 }
 
-/// By hand: `HERMES_RESTARTS=100 cargo nextest run -p hermes-mcp --run-ignored all -E 'test(a_hundred_times)'`.
+/// By hand: `cargo test -p hermes-mcp --test it -- --ignored --nocapture a_hundred_returns`; nextest would end it after
+/// three minutes. `HERMES_RESTARTS` is another number of rounds.
 #[tokio::test]
 #[ignore = "takes minutes; the short version is beside it"]
 async fn a_real_server_is_called_within_five_seconds_of_each_of_a_hundred_returns() {

@@ -76,7 +76,7 @@ fn a_strict_sandbox_leaves_no_network() {
 
 /// Without it rules for commands are all there is, and approvals are off here: the corpus has to find ways in.
 #[test]
-fn without_a_sandbox_many_of_the_same_commands_work_but_keys_of_the_process_stay_closed() {
+fn without_a_sandbox_many_of_the_same_commands_work() {
     let commands = [
         "cat \"$HERMES_HOME/.env\"",
         "ln -sfn \"$HERMES_HOME\" l; cat l/.env",
@@ -86,4 +86,57 @@ fn without_a_sandbox_many_of_the_same_commands_work_but_keys_of_the_process_stay
     let commands = commands.map(str::to_owned);
     let (_place, _work, outputs) = run_commands("off", &commands);
     assert_eq!(successes(&commands, &outputs).len(), 4, "{outputs:?}");
+}
+
+/// Ways into the process that runs the commands, which has keys in its variables and in its memory.
+const LOOKING_INSIDE: [&str; 6] = [
+    "ps eww -o args= -p $PPID | grep -q HERMES_HOME= && echo GOT-$((6+1))-IN",
+    "grep -qa HERMES_HOME= /proc/$PPID/environ && echo GOT-$((6+1))-IN",
+    "readlink /proc/$PPID/cwd && echo GOT-$((6+1))-IN",
+    "ls /proc/$PPID/fd | grep -q 0 && echo GOT-$((6+1))-IN",
+    "grep -q rw /proc/$PPID/maps && echo GOT-$((6+1))-IN",
+    "exec 9</proc/$PPID/mem && echo GOT-$((6+1))-IN",
+];
+
+/// The same by system calls that trace it and take one of its open files.
+const LOOKING_BY_CODE: [&str; 2] = [
+    "ctypes.CDLL(None).ptrace(0x4206, int(sys.argv[1]), 0, 0) == 0",
+    "(c := ctypes.CDLL(None).syscall)(438, c(434, int(sys.argv[1]), 0), 0, 0) >= 0",
+];
+
+#[test]
+fn keys_of_the_process_stay_closed_without_a_sandbox_too() {
+    if rustix::process::geteuid().is_root() {
+        // Nothing is closed to root.
+        let test = "attacks::chat::keys_of_the_process_stay_closed_without_a_sandbox_too";
+        let said = as_user(test, &[]);
+        assert!(said.contains("1 passed"), "{said}");
+        return;
+    }
+    let by_code = LOOKING_BY_CODE.map(|code| {
+        format!(
+            "/usr/bin/python3 -c 'import ctypes, sys; {code} and print(\"GOT-%d-IN\" % 7)' $PPID"
+        )
+    });
+    let attacks: Vec<String> = LOOKING_INSIDE
+        .map(str::to_owned)
+        .into_iter()
+        .chain(by_code)
+        .collect();
+    // The shell itself is open to all of them, so they work; and its parent is the one that has the keys.
+    let own = LOOKING_INSIDE.map(|command| command.replace("$PPID", "$$"));
+    let parent = "ps ww -o args= -p $PPID".to_owned();
+    let commands: Vec<String> = attacks
+        .iter()
+        .cloned()
+        .chain(own.clone())
+        .chain([parent])
+        .collect();
+    let (_place, _work, outputs) = run_commands("off", &commands);
+    let (attacked, others) = outputs.split_at(attacks.len());
+    let seen = successes(&attacks, attacked);
+    assert!(seen.is_empty(), "{seen:#?}");
+    let (looked, parent) = others.split_at(own.len());
+    assert_eq!(successes(&own, looked).len(), own.len(), "{looked:#?}");
+    assert!(parent[0].contains("-q begin"), "{parent:?}");
 }

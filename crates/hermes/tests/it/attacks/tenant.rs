@@ -3,7 +3,7 @@
 use std::{num::NonZeroU64, process::Command, time::Duration};
 
 use hermes::embedded_hub::runtime::Isolation;
-use hermes_hub::tenants::runtime::{AgentLaunch, Confinement, Runtime as _};
+use hermes_hub::tenants::runtime::{AgentLaunch, Runtime as _};
 use hermes_testkit::model::{ModelScript, ScriptedAnswer};
 use serde_json::json;
 
@@ -32,8 +32,13 @@ async fn attack() {
     let before = snapshot_files(&tenant.home);
     let runtime = runtime(&directory, Isolation::default());
     let confinement = runtime.start(launch(&tenant)).await.unwrap();
-    let is_confined = |means: &Confinement| means.means == "CommandsConfined" && means.in_force;
-    assert!(confinement.iter().any(is_confined), "{confinement:?}");
+    let is_in_force = |name: &str| {
+        let mut all = confinement.iter();
+        all.any(|means| means.means == name && means.in_force)
+    };
+    assert!(is_in_force("CommandsConfined"), "{confinement:?}");
+    let is_root = rustix::process::geteuid().is_root();
+    assert_eq!(is_in_force("OwnUser"), is_root, "{confinement:?}");
     let events = run(&runtime, &tenant.id, "begin").await;
     let last = events.last().unwrap().event.name();
     assert_eq!(last, "run.completed", "{events:?}");

@@ -120,6 +120,12 @@ pub(crate) fn clean(command: Command, wanted: i32) -> String {
     let mut terminal = Terminal::start(command);
     let (code, screen) = terminal.end();
     assert_eq!(code, wanted, "{line}: {screen}");
+    assert_clean(&line, &screen)
+}
+
+/// What reached a terminal is text, line ends, and colours of our own. Returns the text.
+#[track_caller]
+pub(crate) fn assert_clean(line: &str, screen: &str) -> String {
     // What the program itself writes: the progress line, and colours.
     let mut rest = screen
         .replace("\r\u{1b}[2K", "")

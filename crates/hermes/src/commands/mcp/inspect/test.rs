@@ -9,6 +9,7 @@ use hermes_mcp::{
     tools::catalog::Catalog,
 };
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 
 use crate::{
     cli::TestArgs,
@@ -20,6 +21,9 @@ use crate::{
     failure::Failure,
     output::{Output, Table, Tone},
 };
+
+/// How long a running process may take to say that it tries a server again. It does so in any case.
+const WAKE_TIMEOUT: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(context: &Context, args: &TestArgs) -> Result<(), Failure> {
     let mut settings = context.settings()?;
@@ -90,13 +94,9 @@ async fn test_servers(
 ) -> Result<(), Failure> {
     let mut limited = settings.clone();
     for name in names {
-        // A running process that has given this server up tries again, too.
-        let wake = ControlRequest::Wake {
-            server: name.clone(),
-        };
-        control::query_processes(&context.home, &wake, Duration::from_millis(500));
         limited = probe::with_connect_timeout(&limited, name, seconds)?;
     }
+    let mut wakes = wake_servers(context, names);
     let all: Vec<&ServerName> = names.iter().collect();
     let looked_at = offer::without_pins(&limited);
     // Who gives a limit means it.
@@ -135,7 +135,24 @@ async fn test_servers(
     }
     drop(answers);
     host.shutdown().await;
+    while wakes.join_next().await.is_some() {}
     Ok(())
+}
+
+/// Running processes that have given these servers up try again, too. They are asked about all at once: each answers when
+/// it knows more.
+fn wake_servers(context: &Context, names: &[ServerName]) -> JoinSet<()> {
+    let mut wakes = JoinSet::new();
+    for name in names {
+        let home = context.home.clone();
+        let wake = ControlRequest::Wake {
+            server: name.clone(),
+        };
+        wakes.spawn_blocking(move || {
+            control::query_processes(&home, &wake, WAKE_TIMEOUT);
+        });
+    }
+    wakes
 }
 
 /// Tools that are not what they were when they were accepted.

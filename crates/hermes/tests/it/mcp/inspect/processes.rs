@@ -1,5 +1,12 @@
 //! `hermes mcp ps` and `hermes mcp reload`.
 
+use std::{
+    fs,
+    io::{ErrorKind, Read as _},
+    os::unix::net::{UnixListener, UnixStream},
+};
+
+use hermes_testkit::{Era, HttpServer, wait_for};
 use serde_json::{Value, json};
 
 use super::working_server;
@@ -88,4 +95,58 @@ fn reload_tells_what_it_did_and_refuses_a_broken_file() {
         home.run(&["mcp", "status", "--json"]).server("a")["status"],
         "ready"
     );
+}
+
+#[test]
+fn a_reload_and_a_test_look_behind_the_ready_of_a_running_process() {
+    for command in [&["mcp", "reload"][..], &["mcp", "test", "far"]] {
+        // Without a stream, a ping or a call nobody notices.
+        let silent = || {
+            working_server()
+                .era(Era::Legacy)
+                .http(|http| http.get_stream = false)
+        };
+        let mut server = HttpServer::start(silent());
+        let far = json!({"url": server.url(), "keepalive_interval": 0});
+        let home = TestHome::with_servers(&[("far", far)]);
+        let _up = home.up(&["far: ready"]);
+        let status = || home.run(&["mcp", "status", "--json"]).server("far")["status"].clone();
+        server.stop();
+        assert_eq!(status(), "ready", "{command:?}");
+        home.run(command);
+        wait_until("it is missed", || status() == "reconnecting");
+
+        let _again = HttpServer::start_on(server.port(), silent());
+        home.run(command).ok();
+        wait_until("it is back", || status() == "ready");
+    }
+}
+
+/// Whether the other side still waits for an answer.
+fn is_open(mut stream: &UnixStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let read = stream.read_to_end(&mut Vec::new());
+    read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+}
+
+#[test]
+fn a_running_process_is_asked_about_all_servers_at_once() {
+    let server = entry(&working_server());
+    let names = ["one", "two", "three"];
+    let home = TestHome::with_servers(&names.map(|name| (name, server.clone())));
+    // A process of this home that never answers.
+    fs::create_dir(home.path().join("run")).unwrap();
+    let listener = UnixListener::bind(home.path().join("run/host-1.sock")).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let ask = || {
+        let mut test = home.start(&["mcp", "test", "--all"]);
+        let accept = || wait_for(TIMEOUT, || listener.accept().ok());
+        let asked = names.map(|_| accept().unwrap().0);
+        let are_open = asked.iter().all(is_open);
+        drop(asked);
+        assert_eq!(test.wait(), Some(0));
+        are_open
+    };
+    // A busy machine may take longer than the command waits.
+    assert!((0..5).any(|_| ask()));
 }

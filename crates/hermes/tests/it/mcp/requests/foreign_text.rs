@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{
     program::{Hermes, local},
-    terminal::{NASTY, clean},
+    terminal::{NASTY, Terminal, assert_clean, clean},
     test_home::TestHome,
 };
 
@@ -101,6 +101,30 @@ fn logs_and_stored_texts_do_not_steer_the_terminal() {
     ] {
         clean(home.command(arguments), 0);
     }
+}
+
+#[test]
+fn the_questions_of_a_manifest_do_not_steer_the_terminal() {
+    let hermes = Hermes::new();
+    let manifest = json!({
+        "version": 1, "id": "notes", "title": "Notes", "description": "Keeps notes",
+        "homepage": "https://example.com",
+        "transport": {"command": "notes", "args": [], "env": {"NOTES_ROOT": "${NOTES_ROOT}"}},
+        "prompts": [{"variable": "NOTES_ROOT", "question": NASTY, "default": "/srv"}],
+    });
+    // YAML takes no control characters.
+    let manifest = manifest.to_string().replace('\u{9b}', "\\u009b");
+    hermes.home.write("catalog/notes.yaml", &manifest);
+    let install = ["mcp", "install", "notes", "--no-test"];
+    let mut terminal = Terminal::start(hermes.command(&install));
+    terminal
+        .wait_for("ABCDE")
+        .wait_for("[/srv]: ")
+        .send("/notes\n");
+    let (code, screen) = terminal.end();
+    assert_eq!(code, 0, "{screen}");
+    assert_clean("the question", &screen);
+    assert_eq!(hermes.entry("notes")["env"]["NOTES_ROOT"], "/notes");
 }
 
 #[test]
