@@ -55,8 +55,9 @@ async fn hub_with_deadline() {
     let home = data.join("tenants/a/home");
     let runtime = ProcessRuntime::new(setup(data, Isolation::default())).unwrap();
     let launch = launch(&tenant, &home, 1 << 30);
+    // Before the start, so that the guard knows it when this process is stopped.
+    runtime.set_deadline(&tenant, Instant::now() + Duration::from_secs(12));
     runtime.start(launch).await.unwrap();
-    runtime.set_deadline(&tenant, Instant::now() + Duration::from_secs(5));
     println!("\npid {}", pid(&runtime, &tenant).await);
     std::future::pending::<()>().await;
 }
