@@ -18,6 +18,16 @@ async fn put(hub: &RealHub, policy: Value) {
         .expect(200);
 }
 
+/// Waits until the only agent has all documents: it gets them together, and of the last one it is shown who has it.
+async fn wait_until_applied(hub: &RealHub) {
+    let path = "/v1/agent-specialization";
+    hub.request(Method::PUT, path, &json!({"content": "Be brief."}))
+        .await
+        .expect(200);
+    hub.wait_for(path, |shown| shown["appliedTenants"] == 1)
+        .await;
+}
+
 /// The tenant `acme`, whose model makes this call whenever it is told to begin.
 async fn tenant_calling(hub: &RealHub, tool: &str, arguments: &Value) -> ModelServer {
     let script = ModelScript::echo().rule("begin", ScriptedAnswer::call(tool, arguments));
@@ -119,6 +129,7 @@ async fn a_tool_that_is_denied_in_the_middle_of_a_run_is_refused_whatever_the_te
     hub.wait_for(&run, |run| run["lastEventId"].as_u64() > Some(1))
         .await;
     put(&hub, json!({"tools": {"deny": ["terminal"]}})).await;
+    wait_until_applied(&hub).await;
     // All that the tenant can write is its own.
     let config = fs::read_to_string(home.join("config.yaml")).unwrap();
     let wish = "policy: {tools: {allow: ['*'], deny: []}}\ntools: {allow: ['*']}\n\
