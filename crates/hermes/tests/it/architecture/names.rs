@@ -8,35 +8,50 @@ use super::source::{shipped_files, tokens};
 const MAY_REPEAT: [&str; 2] = ["Error", "Builder"];
 
 /// Names that are refused, and what the trade calls them.
-const REFUSED: [(&str, &str); 23] = [
+const REFUSED: [(&str, &str); 38] = [
+    ("Answer", "name what is answered: `ModelReply`"),
     ("Asked", "name what is asked for: `ApprovalRequest`"),
     ("Ceiling", "`AgentPolicy`"),
+    ("Company", "`Concurrency`"),
     ("Errand", "`RunInput`, `JobRun`"),
     ("Found", "name what is found: `ToolLookup`"),
+    ("Held", "name what is held: `ScreenLock`"),
     ("Helper", "name what it does"),
     ("Inquiries", "`ServerRequestHandler`"),
     ("Keeper", "`Recorder`"),
+    ("LAST_WORDS", "`SHUTDOWN_GRACE`"),
     ("Landmarks", "`ProtectedPaths`"),
+    ("Leave", "`ToolPermission`"),
     ("Manager", "name what it does"),
     ("Means", "`ToolDeps`, `IsolationSupport`"),
     ("Patience", "`Timeouts`"),
     ("PATIENCE", "`TIMEOUT`"),
+    ("Place", "name what is there: `InputSource`"),
+    ("Room", "`QuotaState`, `ResultBudget`"),
+    ("SETTLING", "`REFRESH_DELAY`"),
     ("Said", "name what is said: `ModelReply`"),
     ("Scene", "`CommandContext`"),
     ("Seat", "`AgentSlot`, `SessionSlot`"),
+    ("Standing", "`EffectivePolicy`"),
     ("Surroundings", "`HostContext`, `LaunchEnv`"),
+    ("Tally", "`TurnUsage`"),
     ("Telling", "`EventWriter`"),
     ("Trouble", "name the error"),
     ("Utils", "name what it does"),
     ("Visitor", "`Caller`"),
+    ("carry_out", "`execute`"),
     ("common", "name the subject"),
+    ("has_run_out", "`is_expired`"),
     ("helpers", "name the subject"),
+    ("see_to", "name what is done: `retry_until_stored`"),
+    ("sentry", "`watchdog`"),
+    ("take_in", "`ingest`"),
     ("utils", "name the subject"),
 ];
 
 /// Kinds of items that have a name of their own.
 const TYPES: [&str; 5] = ["enum", "struct", "trait", "type", "union"];
-const OTHER_ITEMS: [&str; 3] = ["const", "mod", "static"];
+const OTHER_ITEMS: [&str; 4] = ["const", "fn", "mod", "static"];
 
 #[test]
 fn a_type_name_is_unique_in_its_crate() {
