@@ -56,7 +56,7 @@ pub enum ExistingFile {
 pub enum NewFileMode {
     #[default]
     Private,
-    /// As the user's umask says. For files of the user's own, which are no secrets.
+    /// As the user's umask says. For files of the user's own, which are not secret.
     Ordinary,
 }
 

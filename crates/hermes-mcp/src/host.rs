@@ -62,6 +62,8 @@ pub struct HostOptions {
     pub home: Home,
     /// The program that guards the processes of local servers.
     pub guard: GuardProgram,
+    /// The guard, if it was started before the settings were known.
+    pub started_guard: Option<Arc<GuardHandle>>,
     /// Who answers the questions of servers.
     pub request_handler: Arc<dyn ServerRequestHandler>,
     /// Names of built-in tools: an MCP tool never takes one.
@@ -84,6 +86,7 @@ impl HostOptions {
         Self {
             home,
             guard,
+            started_guard: None,
             request_handler: Arc::new(NoHandler),
             reserved_names: HashSet::new(),
             reference_policy: ReferencePolicy::owner(),
@@ -146,10 +149,13 @@ impl Host {
             };
             let tasks = TaskTracker::new();
             let request_router = ServerRequestRouter::new(options.request_handler);
+            let guard = options
+                .started_guard
+                .unwrap_or_else(|| Arc::new(GuardHandle::new(options.guard)));
             let host_context = Arc::new(HostContext {
                 processes: Processes::new(
                     &options.home,
-                    options.guard,
+                    guard,
                     options.sandbox_support,
                     tasks.clone(),
                 ),

@@ -43,5 +43,5 @@ pub use tokens::Tokens;
 
 pub use crate::oauth::{
     login_ui::{AuthorizationPrompt, ClientIdentity, LoginFlow, LoginMode, LoginSummary, LoginUi},
-    stored::missing_login,
+    stored::{ending_login, missing_login},
 };

@@ -117,6 +117,9 @@ pub struct ServerState {
     pub restarts: u32,
     /// Since when it is in this state, in seconds since 1970.
     pub since: u64,
+    /// When its login ends, in seconds since 1970, if that is soon and only a person can renew it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub login_ends_at: Option<u64>,
 }
 
 /// What a connection to a server showed.

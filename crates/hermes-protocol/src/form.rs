@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// A form that an MCP server asks to be filled in. All of it comes from that server.
+/// A form that an MCP server asks to be filled in, or a page that it asks to be opened. All of it comes from that server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -14,6 +14,9 @@ pub struct RequestedForm {
     pub message: String,
     /// A JSON schema of an object whose members are texts, numbers, yes or no, or choices.
     pub schema: Map<String, Value>,
+    /// The address of a page to open. Then there are no fields, and a plain yes says that it is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
 }
 
 /// An answer that a form does not take.
@@ -30,6 +33,9 @@ impl RequestedForm {
     pub fn visit_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
         visit(&mut self.server);
         visit(&mut self.message);
+        if let Some(url) = &mut self.url {
+            visit(url);
+        }
         for value in self.schema.values_mut() {
             visit_value(value, visit);
         }
@@ -191,6 +197,7 @@ mod tests {
                     "days": {"type": "array", "maxItems": 1, "items": {"type": "string", "enum": ["mo", "tu"]}},
                 },
             })),
+            url: None,
         }
     }
 

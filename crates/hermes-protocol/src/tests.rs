@@ -236,9 +236,10 @@ fn events() -> Vec<(RunEvent, &'static [&'static str])> {
                     server: text("s"),
                     message: text("m"),
                     schema: Map::from_iter([("title".to_owned(), json!("t"))]),
+                    url: Some(text("u")),
                 }),
             },
-            &["/form"],
+            &["/form", "/form/url"],
         ),
         (
             RunEvent::ApprovalResponded {

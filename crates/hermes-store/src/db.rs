@@ -204,7 +204,7 @@ impl Database {
             return;
         }
         if let Err(error) = self.restart_log().await {
-            tracing::debug!(%error, "the log was not begun anew");
+            tracing::debug!(%error, "write-ahead log was not restarted");
         }
     }
 

@@ -55,6 +55,11 @@ impl NodeAddresses {
         request.send(port, &self.token, REQUEST_TIMEOUT)
     }
 
+    /// Asks whoever listens at a port, such as a balancer before the nodes.
+    pub fn send_to(&self, port: u16, request: &NodeRequest) -> Result<NodeReply, NoReply> {
+        request.send(port, &self.token, REQUEST_TIMEOUT)
+    }
+
     pub fn count(&self) -> usize {
         lock(&self.ports).len()
     }

@@ -40,6 +40,8 @@ fn an_empty_document_means_defaults() {
         McpSettings::default().discovery_timeout,
         Duration::from_millis(1500)
     );
+    // A single question waits for each server as long as that may take.
+    assert_eq!(McpSettings::default().one_shot_timeout, None);
 }
 
 #[test]

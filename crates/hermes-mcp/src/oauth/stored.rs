@@ -2,19 +2,36 @@
 
 use std::time::SystemTime;
 
-use hermes_config::{Server, TransportSettings, server::OAuthSettings};
+use hermes_config::{
+    Server, TransportSettings,
+    server::{HttpSettings, OAuthSettings},
+};
 use url::Url;
 
 use super::{Login, OAuthError, ServerMetadata, TokenFiles, Tokens, discovery::is_resource_of};
 
-/// Why a person has to log in to a server before it can be used; `None` if nobody has to, or what is kept may be good.
-pub fn missing_login(server: &Server, files: &TokenFiles) -> Option<OAuthError> {
+/// Notice of the end of a login: so long before, or a tenth of its life if that is less.
+const MAX_NOTICE_SECONDS: u64 = 24 * 60 * 60;
+
+/// When the login of a server ends, in seconds since 1970, if that is soon and only a person can renew it.
+pub fn ending_login(server: &Server, files: &TokenFiles) -> Option<u64> {
+    find_http_with_login(server, files)?;
+    let now = hermes_config::clock::unix_seconds(SystemTime::now());
+    files.peek_tokens()?.announced_end(now)
+}
+
+/// How a server is reached, if a person logs in to it.
+fn find_http_with_login<'s>(server: &'s Server, files: &TokenFiles) -> Option<&'s HttpSettings> {
     let (TransportSettings::Http(http) | TransportSettings::Sse(http)) = &server.transport else {
         return None;
     };
-    if server.auth.is_none() || is_noninteractive(&server.oauth, files) {
-        return None;
-    }
+    let needs_nobody = server.auth.is_none() || is_noninteractive(&server.oauth, files);
+    (!needs_nobody).then_some(http)
+}
+
+/// Why a person has to log in to a server before it can be used; `None` if nobody has to, or what is kept may be good.
+pub fn missing_login(server: &Server, files: &TokenFiles) -> Option<OAuthError> {
+    let http = find_http_with_login(server, files)?;
     // An address with references in it is not known without looking them up.
     let address = Some(&http.url).filter(|url| !url.contains("${"));
     let address = address.and_then(|url| Url::parse(url).ok());
@@ -75,6 +92,14 @@ impl Tokens {
         })
     }
 
+    /// When they end, if that is soon and nothing renews them.
+    fn announced_end(&self, now: u64) -> Option<u64> {
+        let end = self.expires_at().filter(|_| self.refresh_token.is_none())?;
+        let tenth = self.expires_in.map_or(u64::MAX, |life| life / 10);
+        let left = end.checked_sub(now)?;
+        (left <= MAX_NOTICE_SECONDS.min(tenth)).then_some(end)
+    }
+
     /// Whether they have ended and nothing renews them.
     fn is_expired(&self) -> bool {
         let now = hermes_config::clock::unix_seconds(SystemTime::now());
@@ -131,6 +156,25 @@ mod tests {
         ] {
             assert_eq!(text(good), "", "{good}");
         }
+    }
+
+    #[test]
+    fn the_end_of_a_login_is_announced_if_only_a_person_renews_it() {
+        let end = |tokens: Value, now: u64| {
+            let tokens: Tokens = serde_json::from_value(tokens).unwrap();
+            tokens.announced_end(now)
+        };
+        let day = 24 * 60 * 60;
+        let month = json!({"access_token": "a", "expires_at": 100 * day, "expires_in": 30 * day});
+        assert_eq!(end(month.clone(), 98 * day), None);
+        assert_eq!(end(month.clone(), 99 * day), Some(100 * day));
+        assert_eq!(end(month, 100 * day + 1), None, "it has ended");
+        let hour = json!({"access_token": "a", "expires_at": 3600, "expires_in": 3600});
+        assert_eq!(end(hour.clone(), 0), None, "it has just begun");
+        assert_eq!(end(hour, 3300), Some(3600));
+        let renewed = json!({"access_token": "a", "expires_at": 9, "refresh_token": "r"});
+        assert_eq!(end(renewed, 8), None);
+        assert_eq!(end(json!({"access_token": "a"}), 8), None);
     }
 
     #[test]

@@ -19,8 +19,8 @@ use tokio::{
 use tokio_util::task::TaskTracker;
 
 use super::{
-    GuardHandle, GuardProgram, ServerExit, ServerProcess, ServerStderr, SpawnError, SpawnRequest,
-    SpawnedServer, StderrLog,
+    GuardHandle, ServerExit, ServerProcess, ServerStderr, SpawnError, SpawnRequest, SpawnedServer,
+    StderrLog,
     records::{self, ProcessRecords},
 };
 use crate::process::{
@@ -110,12 +110,12 @@ pub(crate) type TransportPipes = (Receiver, Sender);
 impl Processes {
     pub(crate) fn new(
         home: &Home,
-        program: GuardProgram,
+        guard: Arc<GuardHandle>,
         support: Option<SandboxSupport>,
         tasks: TaskTracker,
     ) -> Self {
         Self {
-            guard: Arc::new(GuardHandle::new(program)),
+            guard,
             stderr_log: StderrLog::new(home.path()),
             run_dir: home.run_dir(),
             records: OnceCell::new(),

@@ -170,7 +170,7 @@ impl ServerProcess {
     pub fn set_deadline(&self, deadline: Instant) {
         let order = HostOrder::KillAt(MachineTime::from_instant(deadline));
         if let Err(error) = self.orders.try_write(&order.encode()) {
-            tracing::debug!(server = %self.server, %error, "the guard was not told a deadline");
+            tracing::debug!(server = %self.server, %error, "failed to send a deadline to the guard");
         }
     }
 

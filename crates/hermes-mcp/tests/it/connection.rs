@@ -11,6 +11,7 @@ mod recycling;
 
 use std::time::{Duration, Instant};
 
+use hermes_config::ServerName;
 use hermes_mcp::{LinkStatus, process::records};
 use hermes_testkit::{
     Behaviour, ExitAtStart, HttpServer, TemporaryHome, Tool, eventually, process_exists,
@@ -168,6 +169,22 @@ async fn a_server_that_never_answers_is_given_up_and_delays_nobody() {
     assert_eq!(link.status, LinkStatus::Reconnecting);
     let error = link.error.unwrap().text;
     assert!(error.contains("connect_timeout"), "{error}");
+}
+
+#[tokio::test]
+async fn a_single_question_waits_as_long_as_a_server_may_take_to_connect() {
+    let stuck = Behaviour::new().process(|process| process.start_delay_ms = 600_000);
+    let entry = with(stdio(&stuck), "connect_timeout", 60);
+    let host = TestHost::start(&[("stuck", entry)]).await;
+    // Nothing is waited for but time, so it passes as fast as it can.
+    tokio::time::pause();
+    let began = tokio::time::Instant::now();
+    let missing = host.host.wait_for_tools_among(None, |_| true).await;
+    let waited = began.elapsed();
+    tokio::time::resume();
+    assert_eq!(missing, [ServerName::new("stuck")]);
+    assert!(waited >= Duration::from_secs(59), "{waited:?}");
+    assert!(waited < Duration::from_secs(70), "{waited:?}");
 }
 
 #[tokio::test]

@@ -68,6 +68,10 @@ pub struct RoutingDetails {
     pub auto_reset_reason: Option<String>,
     /// Whether the one before had been used.
     pub reset_had_activity: bool,
+    /// The bot has spoken in this thread, if only to answer a command, of which no message is stored. Ours: other programs
+    /// pass over it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub bot_has_spoken: bool,
     /// The model chosen for this chat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_override: Option<ModelOverride>,
@@ -171,6 +175,8 @@ mod tests {
         };
         let mut entry = RoutingEntry::new(key(), SessionId::parse("20260101_x").unwrap(), origin);
         entry.details.total_tokens = 12;
+        assert!(entry.to_json().get("bot_has_spoken").is_none());
+        entry.details.bot_has_spoken = true;
         entry.details.model_override = Some(ModelOverride {
             model: Some("m".into()),
             ..ModelOverride::default()

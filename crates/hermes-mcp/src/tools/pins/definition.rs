@@ -18,7 +18,6 @@ const TYPICAL_BYTES: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolDefinition {
     text: String,
-    sha256: String,
 }
 
 impl ToolDefinition {
@@ -56,15 +55,14 @@ impl ToolDefinition {
         text.extend_from_slice(b",\"title\":");
         write_plain(&mut text, title);
         text.push(b'}');
-        let sha256 = to_hex(&Sha256::digest(&text));
         // JSON is always Unicode.
         let text = String::from_utf8(text).unwrap_or_default();
-        Self { text, sha256 }
+        Self { text }
     }
 
     /// 64 hexadecimal digits.
-    pub fn sha256(&self) -> &str {
-        &self.sha256
+    pub fn sha256(&self) -> String {
+        to_hex(&Sha256::digest(&self.text))
     }
 
     /// The definition itself; what the server left out is `null`.
@@ -72,9 +70,13 @@ impl ToolDefinition {
         serde_json::from_str(&self.text).unwrap_or_default()
     }
 
-    /// The hash and the text that it is of.
-    pub(super) fn into_parts(self) -> (String, String) {
-        (self.sha256, self.text)
+    /// The text that the hash is of.
+    pub(super) fn text(&self) -> &str {
+        &self.text
+    }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
     }
 }
 

@@ -90,15 +90,17 @@ impl PinFile {
                 continue;
             };
             let now = ToolDefinition::from_tool(tool);
-            if now.sha256() != pin.sha256 {
-                let before = serde_json::from_str(pin.definition.get())
-                    .map_err(|error| unreadable_error(&self.path, &error))?;
-                comparison.changed_names.insert(tool.name.clone());
-                comparison.changed.push(ChangedTool {
-                    name: tool.name.clone(),
-                    difference: DefinitionDiff::between(&before, &now.value()),
-                });
+            // The same text has the same hash. Another text may still be the same, formatted by somebody else.
+            if now.text() == pin.definition.get() || now.sha256() == pin.sha256 {
+                continue;
             }
+            let before = serde_json::from_str(pin.definition.get())
+                .map_err(|error| unreadable_error(&self.path, &error))?;
+            comparison.changed_names.insert(tool.name.clone());
+            comparison.changed.push(ChangedTool {
+                name: tool.name.clone(),
+                difference: DefinitionDiff::between(&before, &now.value()),
+            });
         }
         Ok(comparison)
     }
@@ -110,8 +112,9 @@ impl PinFile {
     ) -> io::Result<()> {
         let mut pinned: BTreeMap<String, Pin> = self.server_pins(server)?;
         for tool in tools {
-            let (sha256, text) = ToolDefinition::from_tool(tool).into_parts();
-            let definition = RawValue::from_string(text)?;
+            let definition = ToolDefinition::from_tool(tool);
+            let sha256 = definition.sha256();
+            let definition = RawValue::from_string(definition.into_text())?;
             pinned.insert(tool.name.to_string(), Pin { sha256, definition });
         }
         let text = format_lines(&pinned, "    ", "  ")?;

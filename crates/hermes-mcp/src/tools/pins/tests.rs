@@ -47,11 +47,7 @@ fn a_tool_is_new_then_pinned_then_changed_then_accepted_again() {
 #[test]
 fn the_order_of_keys_does_not_matter_and_everything_else_does() {
     let base = json!({"name": "t", "inputSchema": {"type": "object", "title": "x"}});
-    let hash = |definition: &Value| {
-        ToolDefinition::from_tool(&tool(definition.clone()))
-            .sha256()
-            .to_owned()
-    };
+    let hash = |definition: &Value| ToolDefinition::from_tool(&tool(definition.clone())).sha256();
     let swapped = json!({"inputSchema": {"title": "x", "type": "object"}, "name": "t"});
     assert_eq!(hash(&base), hash(&swapped));
     for (key, value) in [
@@ -123,8 +119,9 @@ fn hashes_are_those_of_the_canonical_json_text() {
         r#"{"annotations":null,"description":"Adds \"a\".\n\u0001","inputSchema":{"properties":{"a":{"type":"number"}},"type":"object"},"name":"add","outputSchema":null,"title":null}"#
     );
     let digest = Sha256::digest(text.as_bytes());
+    let sha256 = definition.sha256();
     for (index, byte) in digest.iter().enumerate() {
-        let digits = &definition.sha256()[2 * index..2 * index + 2];
+        let digits = &sha256[2 * index..2 * index + 2];
         assert_eq!(u8::from_str_radix(digits, 16).unwrap(), *byte);
     }
 }
@@ -135,6 +132,11 @@ fn pins_that_were_written_over_many_lines_are_read_and_kept() {
     pins.accept(&server, [&add("Adds.")]).unwrap();
     let value: Value = serde_json::from_slice(&fs::read(&pins.path).unwrap()).unwrap();
     fs::write(&pins.path, serde_json::to_vec_pretty(&value).unwrap()).unwrap();
+    let changed = |description: &str| {
+        let comparison = pins.compare(&server, &[add(description)]).unwrap();
+        comparison.changed.len()
+    };
+    assert_eq!((changed("Adds."), changed("Adds. ")), (0, 1));
     let other = ServerName::new("other");
     pins.accept(&other, [&add("Adds.")]).unwrap();
     let after: Value = serde_json::from_slice(&fs::read(&pins.path).unwrap()).unwrap();

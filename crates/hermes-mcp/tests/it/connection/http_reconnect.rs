@@ -316,6 +316,31 @@ async fn a_reload_looks_behind_a_ready_and_brings_back_what_is_gone() {
     }
 }
 
+/// Kills and restarts a server that nothing but its keepalive tells about.
+async fn is_missed_by_its_keepalive(era: Era) {
+    let mut behaviour = with_tool(era, "own");
+    behaviour.http.get_stream = false;
+    behaviour.lists.unannounced = true;
+    let mut server = HttpServer::start(behaviour.clone());
+    // The shortest interval that there is.
+    let entry = json!({ "url": server.url(), "keepalive_interval": 5 });
+    let host = TestHost::start(&[("remote", entry)]).await;
+    host.ready("remote").await;
+    // Nothing is left to be asked.
+    host.remembered("remote").await;
+    server.stop();
+    host.reaches("remote", LinkStatus::Reconnecting).await;
+    let _again = HttpServer::start_on(server.port(), behaviour);
+    host.ready("remote").await;
+    echoes(&host).await;
+}
+
+#[tokio::test]
+async fn a_server_that_nobody_calls_is_missed_by_its_keepalive() {
+    let missed = ERAS.map(|era| Box::pin(is_missed_by_its_keepalive(era)));
+    futures::future::join_all(missed).await;
+}
+
 #[tokio::test]
 async fn a_server_that_is_asked_for_by_name_is_looked_at_too() {
     let mut behaviour = with_tool(Era::Legacy, "own");
