@@ -116,9 +116,15 @@ impl Mentions {
         let mut texts = Vec::new();
         for Mention { target, written } in find::find_mentions(message, &self.host.servers()) {
             match target {
-                MentionTarget::Unknown(server) => attached.warnings.push(format!(
-                    "`{written}` stays text: there is no MCP server `{server}`"
-                )),
+                MentionTarget::Unknown(server) => {
+                    let known = self.host.servers().into_iter();
+                    let near = hermes_config::nearest(&server, known.map(|name| name.to_string()));
+                    let advice = near.map(|name| format!("; did you mean `{name}`?"));
+                    attached.warnings.push(format!(
+                        "`{written}` stays text: there is no MCP server `{server}`{}",
+                        advice.unwrap_or_default()
+                    ));
+                }
                 MentionTarget::Resource { server, uri } => {
                     // Subscribed before it is read, so that no change is missed.
                     let updates = self.host.resource_updates(&server);

@@ -1,7 +1,7 @@
 //! Delivers the messages of cron jobs to their chats.
 //!
 //! Where a bot is live, its messages go through the outbox: in one order with its answers, until they are there, once.
-//! What became of them is found out afterwards (`follow`). Other bots, and processes that are no gateway, send at once.
+//! What became of them is found out afterwards (`follow`). Other bots, and processes that are not a gateway, send at once.
 
 mod direct;
 mod follow;
@@ -128,6 +128,7 @@ async fn send_message(
         sender.without_mirror()
     };
     let sent = sender
+        .without_broadcasts()
         .send(message.target, message.text, MediaPolicy::Upload)
         .await
         .map_err(|error| error.to_string())?;

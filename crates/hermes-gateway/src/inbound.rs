@@ -264,7 +264,7 @@ impl InboundCore {
     }
 
     async fn queue_text(&self, chat: &Chat, text: &str, reply_to: Option<&str>, dedupe_key: &str) {
-        self.routing.mark_spoken(&chat.key);
+        self.note_spoken(chat);
         let reply = self.new_reply(chat, text, reply_to, dedupe_key);
         if let Err(error) = self.outbox.queue_reply(reply).await {
             tracing::error!(session_key = %chat.key, %error, "failed to queue a reply");

@@ -16,7 +16,7 @@ use crate::{
     send::{MediaPolicy, MessageSender, SendError},
 };
 
-/// Sends messages for a home, as `hermes send` does.
+/// Sends messages for a home, as `hermes send` does, but notifies no whole groups of people.
 #[derive(Debug, Clone)]
 pub struct HomeMessenger {
     home: Home,
@@ -53,6 +53,7 @@ impl Messenger for HomeMessenger {
         async move {
             let sender = MessageSender::new(&self.home, &settings).with_policy(&self.policy);
             let sent = sender
+                .without_broadcasts()
                 .send_with_files(
                     &message.target,
                     &message.text,

@@ -8,7 +8,10 @@ mod servers;
 mod tool_call;
 
 use hermes_config::{ServerName, Settings};
-use hermes_mcp::Host;
+use hermes_mcp::{
+    Host,
+    oauth::{self, TokenFiles},
+};
 use hermes_protocol::{
     AgentReply, AgentRequest, Feature, RefusalReason, RequestRefusal, ServerState,
 };
@@ -92,7 +95,15 @@ async fn call_tool(
 }
 
 fn list_servers(gateway: &Gateway) -> Vec<ServerState> {
-    let statuses = gateway.agent().host().map(Host::status);
+    let agent = gateway.agent();
+    let settings = agent.settings();
+    let names = settings.server_names();
+    let login_end = |name: &str| {
+        let server = settings.server(name)?.server.as_ref().ok()?;
+        let files = TokenFiles::new(agent.home(), &names, &server.name);
+        oauth::ending_login(server, &files)
+    };
+    let statuses = agent.host().map(Host::status);
     statuses
         .into_iter()
         .flatten()
@@ -104,6 +115,7 @@ fn list_servers(gateway: &Gateway) -> Vec<ServerState> {
             pid: status.pid,
             restarts: status.restarts,
             since: status.since,
+            login_ends_at: login_end(&status.name),
             name: status.name,
         })
         .collect()

@@ -273,7 +273,7 @@ impl Outbox {
         let gate = Arc::clone(&inner.gate.read());
         let plan = plan_reply(&reply.text, &gate, &limits, captions).await;
         for warning in &plan.warnings {
-            tracing::warn!(account = %reply.account, warning, "file of a reply is not sent");
+            tracing::warn!(account = %reply.account, warning, "file of a reply was not sent");
         }
         let chat = outbound_chat(&reply.account, &reply.chat.id);
         let warnings = plan.warnings.clone();

@@ -62,6 +62,15 @@ pub(crate) use self::{
     telegram::count_utf16,
 };
 
+/// Whom a message notifies by what its text says, where the platform lets the sender choose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum MentionScope {
+    #[default]
+    Everybody,
+    /// Single people: neither roles nor `@everyone`.
+    People,
+}
+
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Whether a target can be resolved: its platform has a token, and its chat is known. Nothing is sent.
@@ -127,6 +136,7 @@ pub struct MessageSender {
     inner: Arc<SenderInner>,
     timeout: Duration,
     mirrors: bool,
+    mentions: MentionScope,
     policy: PolicyHandle,
 }
 
@@ -175,6 +185,7 @@ impl MessageSender {
             }),
             timeout: REPLY_TIMEOUT,
             mirrors: true,
+            mentions: MentionScope::default(),
             policy: PolicyHandle::default(),
         }
     }
@@ -197,6 +208,13 @@ impl MessageSender {
     #[must_use]
     pub fn without_mirror(mut self) -> Self {
         self.mirrors = false;
+        self
+    }
+
+    /// Notifies no whole groups of people: for texts that a model wrote.
+    #[must_use]
+    pub fn without_broadcasts(mut self) -> Self {
+        self.mentions = MentionScope::People;
         self
     }
 
@@ -323,7 +341,7 @@ impl MessageSender {
             Platform::Telegram => {
                 delivery::post_pieces(TelegramChannel::new(&api, chat), pieces).await
             }
-            Platform::Discord => match DiscordChannel::open(&api, chat).await {
+            Platform::Discord => match DiscordChannel::open(&api, chat, self.mentions).await {
                 Ok(discord) => delivery::post_pieces(discord, pieces).await,
                 Err(failure) => Err(opening(failure)),
             },

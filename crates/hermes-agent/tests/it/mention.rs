@@ -79,6 +79,11 @@ async fn what_cannot_be_attached_stays_text_with_a_warning() {
         "{unreadable}"
     );
     assert_eq!(attached.append_to(message.into()).text(), message);
+    let mistyped = mentions.attach_resources("@S:readme", &plainly()).await;
+    assert!(
+        mistyped.warnings[0].ends_with("there is no MCP server `S`; did you mean `s`?"),
+        "{mistyped:?}"
+    );
 }
 
 #[tokio::test]

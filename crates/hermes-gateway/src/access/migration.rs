@@ -89,7 +89,7 @@ fn rename_in_config(
             Ok(()) => rewritten.push(rules.new.join(".")),
             Err(error) => {
                 let key = rules.old.join(".");
-                tracing::warn!(%error, key, old, new, "a chat has another id now; rename its rules in config.yaml");
+                tracing::warn!(%error, key, old, new, "chat id changed; rename its rules in config.yaml");
             }
         }
     }

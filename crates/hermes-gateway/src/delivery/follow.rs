@@ -121,7 +121,7 @@ impl PlatformDelivery {
         if !mirrored.await {
             tracing::debug!(
                 target = queued.target,
-                "no conversation for the message of a cron job"
+                "no conversation found for the message of a cron job"
             );
         }
     }

@@ -70,7 +70,7 @@ impl InboundCore {
             Addressing::Addressed(_) => Some(chat),
             Addressing::Observed => {
                 if let Err(error) = self.observe(&chat, event).await {
-                    tracing::error!(session_key = %chat.key, %error, "failed to store a message that was seen");
+                    tracing::error!(session_key = %chat.key, %error, "failed to store an observed message");
                 }
                 self.finish(&update.key).await;
                 None
@@ -107,7 +107,7 @@ impl InboundCore {
         update: &StoredUpdate,
     ) {
         let sender = event.sender.as_ref().map(|sender| sender.id.as_str());
-        tracing::info!(platform = %account.account, chat = event.chat.id, sender, "message of somebody who may not use the bot");
+        tracing::info!(platform = %account.account, chat = event.chat.id, sender, "message from an unauthorized user");
         self.forget(&update.key).await;
         self.acknowledge(account, event, Some("You may not use this bot."));
     }

@@ -232,7 +232,7 @@ impl InboundCore {
             let account = &chat.account.account;
             let posted = core.outbox.post_now(account, &chat.address, message).await;
             if let Err(error) = posted {
-                tracing::warn!(session_key = %chat.key, %error, "failed to tell that a form was declined");
+                tracing::warn!(session_key = %chat.key, %error, "failed to send the notice of a declined form");
             }
         });
     }

@@ -49,7 +49,7 @@ impl InboundCore {
             old_id,
             new_id,
         } = migration;
-        tracing::info!(platform = %account, old_id, new_id, "chat has another id from now on");
+        tracing::info!(platform = %account, old_id, new_id, "chat id changed");
         let store = self.gateway.agent().store();
         match store
             .rewrite_chat_id(&account.label(), &old_id, &new_id)
@@ -72,7 +72,7 @@ impl InboundCore {
         match renaming.await {
             Ok(Ok(changed)) if changed.is_empty() => {}
             Ok(Ok(changed)) => {
-                tracing::info!(?changed, "settings name the new id of a chat");
+                tracing::info!(?changed, "updated the id of a chat in the settings");
                 match self.gateway.load_settings() {
                     Ok(settings) => drop(self.gateway.reload(settings).await),
                     Err(error) => tracing::warn!(%error, "failed to read the configuration"),

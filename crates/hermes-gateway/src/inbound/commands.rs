@@ -35,13 +35,13 @@ fn parse_typed(text: &str, account: &LiveAccount) -> Option<TypedCommand> {
 }
 
 /// What an event asks for.
-enum AskedCommand {
+enum RequestedCommand {
     Known(CommandRequest),
     Unknown { name: String, arguments: String },
     Ignored,
 }
 
-impl AskedCommand {
+impl RequestedCommand {
     /// Whether it must not be executed again after it was begun.
     fn must_not_repeat(&self) -> bool {
         match self {
@@ -59,7 +59,7 @@ impl AskedCommand {
 const INTERRUPTED: &str = "The gateway was restarted while it dealt with this command, so it may not have had its effect. \
      Send it again if you still need it.";
 
-fn asked_command(event: &InboundEvent, account: &LiveAccount) -> Option<AskedCommand> {
+fn asked_command(event: &InboundEvent, account: &LiveAccount) -> Option<RequestedCommand> {
     let typed = match &event.kind {
         // Something with a file is meant for the model.
         InboundKind::Message(message) if message.attachments.is_empty() => {
@@ -69,9 +69,9 @@ fn asked_command(event: &InboundEvent, account: &LiveAccount) -> Option<AskedCom
         _ => return None,
     };
     Some(match typed {
-        TypedCommand::Known(request) => AskedCommand::Known(request),
-        TypedCommand::Unknown { name, arguments } => AskedCommand::Unknown { name, arguments },
-        TypedCommand::ForAnotherBot => AskedCommand::Ignored,
+        TypedCommand::Known(request) => RequestedCommand::Known(request),
+        TypedCommand::Unknown { name, arguments } => RequestedCommand::Unknown { name, arguments },
+        TypedCommand::ForAnotherBot => RequestedCommand::Ignored,
     })
 }
 
@@ -97,11 +97,11 @@ impl InboundCore {
         state: &Arc<WorkerState>,
     ) -> BoxFuture<'static, ()> {
         let run = CommandRun::new(self.clone(), input, state.clone());
-        Box::pin(run_command(run, AskedCommand::Known(request)))
+        Box::pin(run_command(run, RequestedCommand::Known(request)))
     }
 }
 
-async fn run_command(run: CommandRun, asked: AskedCommand) {
+async fn run_command(run: CommandRun, asked: RequestedCommand) {
     let key = run.input.key.clone();
     let is_begun = run
         .core
@@ -125,16 +125,18 @@ async fn run_command(run: CommandRun, asked: AskedCommand) {
     }
     let reply = match &asked {
         // One that is repeated came in time.
-        AskedCommand::Known(request) if !is_repeated && run.is_stale(request.name) => {
+        RequestedCommand::Known(request) if !is_repeated && run.is_stale(request.name) => {
             run.expire_button(request.name).await;
             CommandReply::default()
         }
-        AskedCommand::Known(request) if !run.may_use(request.name.word()) => {
+        RequestedCommand::Known(request) if !run.may_use(request.name.word()) => {
             CommandReply::text(format!("You may not use `/{}`.", request.name.word()))
         }
-        AskedCommand::Known(request) => execute(request, &run).await,
-        AskedCommand::Unknown { name, arguments } => execute_unknown(name, arguments, &run).await,
-        AskedCommand::Ignored => CommandReply::default(),
+        RequestedCommand::Known(request) => execute(request, &run).await,
+        RequestedCommand::Unknown { name, arguments } => {
+            execute_unknown(name, arguments, &run).await
+        }
+        RequestedCommand::Ignored => CommandReply::default(),
     };
     run.say(reply).await;
     if !run.is_taken_over() {
@@ -173,6 +175,7 @@ impl CommandRun {
                 .await;
             return;
         }
+        self.core.note_spoken(chat);
         let message = OutboundMessage {
             buttons: reply.buttons,
             ..OutboundMessage::text(reply.text)

@@ -1,6 +1,6 @@
 //! From a stored update to the worker of its conversation: decoding, who may, and whether the bot is meant.
 
-use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc};
+use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
 use hermes_store::{SessionKey, runtime::InboxKey};
@@ -17,6 +17,10 @@ use crate::{
     chat_commands::{self, CommandName},
     platform::{ButtonPress, InboundEvent, InboundKind, PostError},
 };
+
+/// How often the confirmation of a button is tried where it tells how old the press is, and the pause between.
+const CONFIRM_ATTEMPTS: u32 = 3;
+const CONFIRM_PAUSE: Duration = Duration::from_secs(1);
 
 /// The worker of a conversation, as others see it.
 pub(super) struct LiveWorker {
@@ -172,7 +176,7 @@ impl InboundCore {
         let core = self.clone();
         self.tasks.spawn(async move {
             let account = &input.chat.account;
-            match account.client.acknowledge(&input.event, None).await {
+            match confirm_press(&input, command).await {
                 Err(PostError::TooLate) if command.acts() => {
                     if command != CommandName::Stop {
                         core.mark_expired(account, &input.event).await;
@@ -225,5 +229,21 @@ impl InboundCore {
             tracing::error!(event = key.event_id, %error, "failed to drop an update");
         }
         self.taken.lock().remove(key);
+    }
+}
+
+/// Confirms the button of a command. After an outage the first requests may fail, and with them what they would tell.
+async fn confirm_press(input: &WorkerInput, command: CommandName) -> Result<(), PostError> {
+    let tells_age = input.event.sent_at.is_none() && command.acts() && command != CommandName::Stop;
+    let mut attempts = if tells_age { CONFIRM_ATTEMPTS } else { 1 };
+    loop {
+        let confirmed = input.chat.account.client.acknowledge(&input.event, None);
+        attempts -= 1;
+        match confirmed.await {
+            Err(error) if error.is_temporary() && attempts > 0 => {
+                tokio::time::sleep(CONFIRM_PAUSE).await;
+            }
+            confirmed => return confirmed,
+        }
     }
 }

@@ -31,7 +31,7 @@ pub(super) enum ReceivedFile {
     /// Something spoken.
     Voice {
         path: PathBuf,
-        heard: HeardSpeech,
+        heard: TranscriptionResult,
     },
     Refused {
         name: String,
@@ -40,7 +40,7 @@ pub(super) enum ReceivedFile {
 }
 
 /// What is said in a voice message, or why that is not known.
-pub(super) type HeardSpeech = Result<String, TranscriptionError>;
+pub(super) type TranscriptionResult = Result<String, TranscriptionError>;
 
 /// What receives files.
 pub(super) struct FileReceiver<'a> {
@@ -73,7 +73,7 @@ impl FileReceiver<'_> {
         }
     }
 
-    async fn transcribe(&self, path: &Path) -> HeardSpeech {
+    async fn transcribe(&self, path: &Path) -> TranscriptionResult {
         // It is never closed.
         let _permit = self.transcriptions.acquire().await.ok();
         let heard = self.agent.transcribe(path).await;

@@ -41,16 +41,9 @@ impl InboundCore {
 
     /// Whether the bot takes part in the thread of a chat: it was spoken to there, or it wrote what the thread is about.
     pub(super) async fn has_spoken_in_thread(&self, chat: &Chat) -> bool {
-        let address = &chat.address;
-        let thread = match (chat.account.account.platform, address.kind) {
-            // A topic is a place of its own, not an exchange with the bot.
-            (Platform::Telegram, _) => None,
-            // Discord gives a thread the id of the message that it is about.
-            (Platform::Discord, ChatKind::Thread) => Some(&address.id),
-            _ => address.thread_id.as_ref(),
-        };
         // A message whose answer gets a thread has nothing before it there.
-        let Some(thread) = thread.filter(|thread| chat.origin.message_id.as_ref() != Some(thread))
+        let Some(thread) =
+            find_thread(chat).filter(|thread| chat.origin.message_id.as_ref() != Some(thread))
         else {
             return false;
         };
@@ -69,6 +62,15 @@ impl InboundCore {
         has_spoken || self.find_own_message(chat, thread).await.is_some()
     }
 
+    /// Records that the bot says something in a chat: from now on its thread counts as addressed, after a restart too.
+    pub(super) fn note_spoken(&self, chat: &Chat) {
+        if find_thread(chat).is_some() {
+            self.routing.join_thread(&chat.key, &chat.origin);
+        } else {
+            self.routing.mark_spoken(&chat.key);
+        }
+    }
+
     /// The text of a message of the bot in a chat, or in the channel around it.
     async fn find_own_message(&self, chat: &Chat, id: &str) -> Option<String> {
         let store = self.gateway.agent().store();
@@ -83,5 +85,17 @@ impl InboundCore {
             }
         }
         None
+    }
+}
+
+/// The thread that a chat is.
+fn find_thread(chat: &Chat) -> Option<&String> {
+    let address = &chat.address;
+    match (chat.account.account.platform, address.kind) {
+        // A topic is a place of its own, not an exchange with the bot.
+        (Platform::Telegram, _) => None,
+        // Discord gives a thread the id of the message that it is about.
+        (Platform::Discord, ChatKind::Thread) => Some(&address.id),
+        _ => address.thread_id.as_ref(),
     }
 }

@@ -49,8 +49,12 @@ struct RoutedChats {
 impl RoutedChats {
     fn put(&mut self, mut chat: RoutedChat) {
         let key = chat.entry.session_key.clone();
-        let known = self.entries.get(&key);
-        chat.has_spoken |= known.is_some_and(|known| known.has_spoken);
+        if let Some(known) = self.entries.get(&key) {
+            chat.has_spoken |= known.has_spoken;
+            if known.entry.details.bot_has_spoken {
+                Arc::make_mut(&mut chat.entry).details.bot_has_spoken = true;
+            }
+        }
         self.unsaved.insert(key.clone());
         self.entries.insert(key, chat);
     }
@@ -99,9 +103,9 @@ impl RoutingTable {
             .filter(|entry| !is_outdated(entry))
             .map(|entry| {
                 let chat = RoutedChat {
-                    entry: Arc::new(entry),
                     is_verified: false,
-                    has_spoken: false,
+                    has_spoken: entry.details.bot_has_spoken,
+                    entry: Arc::new(entry),
                 };
                 (chat.entry.session_key.clone(), chat)
             });
@@ -226,6 +230,29 @@ impl RoutingTable {
         if let Some(chat) = self.chats.lock().entries.get_mut(key) {
             chat.has_spoken = true;
         }
+    }
+
+    /// The bot takes part in a thread, if only by answering a command, which is stored in no conversation.
+    pub(super) fn join_thread(&self, key: &SessionKey, origin: &Origin) {
+        let mut chats = self.chats.lock();
+        let known = chats.entries.get(key);
+        if known.is_some_and(|known| known.entry.details.bot_has_spoken) {
+            return;
+        }
+        let chat = chats.entries.entry(key.clone()).or_insert_with(|| {
+            // The session is not stored: it begins with the first message.
+            let session = SessionId::for_gateway(&Zoned::now());
+            RoutedChat {
+                entry: Arc::new(RoutingEntry::new(key.clone(), session, origin.clone())),
+                is_verified: false,
+                has_spoken: true,
+            }
+        });
+        chat.has_spoken = true;
+        Arc::make_mut(&mut chat.entry).details.bot_has_spoken = true;
+        chats.unsaved.insert(key.clone());
+        drop(chats);
+        self.changed.notify_one();
     }
 
     /// Records that somebody wrote to the bot.
@@ -492,6 +519,33 @@ mod tests {
         // Somebody wrote since.
         table.touch(&key, &origin("1"));
         assert!(table.may_resume(&key));
+        store.close().await;
+    }
+
+    #[tokio::test]
+    async fn a_thread_that_the_bot_joined_is_known_to_the_next_process_and_in_its_next_session() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = Home::at(directory.path());
+        let store = Store::open(&home, Access::ReadWrite).await.unwrap();
+        let load = async || RoutingTable::load(&home, &store, SessionsJson::Off).await;
+        let table = load().await.unwrap();
+        table.join_thread(&key("1"), &origin("1"));
+        table.session(&key("2"), &origin("2")).await.unwrap();
+        // What is known of a chat in this process alone is not written.
+        table.mark_spoken(&key("2"));
+        table.save().await;
+        let next = load().await.unwrap();
+        assert!(next.has_spoken(&key("1")));
+        assert!(!next.has_spoken(&key("2")));
+        // Its first message begins a session.
+        let session = next.session(&key("1"), &origin("1")).await.unwrap();
+        assert_eq!(session.last_used, None);
+        let another = SessionId::parse("another").unwrap();
+        next.replace_session(&key("1"), &origin("1"), another, EndReason::SessionReset)
+            .await
+            .unwrap();
+        next.save().await;
+        assert!(load().await.unwrap().has_spoken(&key("1")));
         store.close().await;
     }
 

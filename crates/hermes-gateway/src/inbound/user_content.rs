@@ -12,7 +12,7 @@ use hermes_agent::{
 };
 use jiff::{Timestamp, tz::TimeZone};
 
-use super::media::{HeardSpeech, ReceivedFile};
+use super::media::{ReceivedFile, TranscriptionResult};
 use crate::platform::{AttachmentKind, InboundEvent, InboundMessage, QuotedMessage, Sender};
 
 /// A message that is older tells the model when it was sent.
@@ -108,7 +108,7 @@ fn message_text(message: &InboundMessage) -> String {
 }
 
 /// What was spoken, with the note that it was. Somebody else's words are material.
-fn voice_text(path: &Path, heard: &HeardSpeech, forwarded_from: Option<&str>) -> String {
+fn voice_text(path: &Path, heard: &TranscriptionResult, forwarded_from: Option<&str>) -> String {
     let path = path.display();
     match (heard, forwarded_from) {
         (Ok(said), None) => format!(
@@ -349,7 +349,7 @@ mod tests {
         );
     }
 
-    fn voice(heard: HeardSpeech) -> ReceivedFile {
+    fn voice(heard: TranscriptionResult) -> ReceivedFile {
         ReceivedFile::Voice {
             path: "/c/1.ogg".into(),
             heard,

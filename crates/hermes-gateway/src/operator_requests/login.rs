@@ -79,7 +79,7 @@ pub(super) fn forget(gateway: &Gateway, server: &str) -> Result<(), RequestRefus
     let files = TokenFiles::new(home, &names.unwrap_or_default(), &name);
     let forgotten = delete_files(&files).and_then(|()| Pins::for_home(home).forget(&name));
     forgotten.map_err(|error| {
-        tracing::warn!(server, %error, "failed to delete what is kept of a server");
+        tracing::warn!(server, %error, "failed to delete the stored data of a server");
         refuse(
             RefusalReason::Unusable,
             format!("the files of `{server}` cannot be removed"),

@@ -198,11 +198,11 @@ impl AnswerStream {
                 Some(task) => match tokio::time::timeout(END_TIMEOUT, task).await {
                     Ok(Ok(preview)) => Some(preview),
                     Ok(Err(error)) => {
-                        tracing::error!(%error, "growing answer failed");
+                        tracing::error!(%error, "answer preview failed");
                         None
                     }
                     Err(_) => {
-                        tracing::warn!("growing answer did not end in time");
+                        tracing::warn!("answer preview did not end in time");
                         None
                     }
                 },

@@ -375,7 +375,7 @@ impl ChunkDelivery<'_> {
             match check_file(&file.path.to_string_lossy(), &gate).await {
                 Ok(_) => kept.push(file),
                 Err(reason) => {
-                    tracing::warn!(account = %self.account, file = file.name, reason, "file is not sent");
+                    tracing::warn!(account = %self.account, file = file.name, reason, "file was not sent");
                     self.add_note(&format!("({} was not sent: {reason})", file.name));
                 }
             }
@@ -449,7 +449,7 @@ impl ChunkDelivery<'_> {
     async fn migrate(&self, new_id: String) -> NextStep {
         let outbox = self.outbox();
         let old = &self.delivery.chat;
-        tracing::info!(account = %self.account, old = old.chat, new = new_id, "chat has another id");
+        tracing::info!(account = %self.account, old = old.chat, new = new_id, "chat id changed");
         let label = self.account.label();
         if let Err(error) = outbox.runtime.rewrite_chat_id(old, &label, &new_id).await {
             tracing::error!(%error, "chat id could not be rewritten; trying again");

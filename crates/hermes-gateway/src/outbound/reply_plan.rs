@@ -57,7 +57,7 @@ pub(super) fn visible_text(growing: &str) -> String {
     text
 }
 
-/// A text without control characters, which are no part of a message and which platforms refuse or garble.
+/// A text without control characters, which are not part of a message and which platforms refuse or garble.
 fn remove_controls(text: &str) -> Cow<'_, str> {
     let is_control = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if text.contains(is_control) {

@@ -77,7 +77,7 @@ impl Outbox {
             .await
             .is_err()
         {
-            tracing::warn!("growing answers did not end in time");
+            tracing::warn!("answer previews did not end in time");
         }
         inner.tasks.reopen();
     }

@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use self::{
-    places::KnownPlaces,
+    places::ChannelCache,
     post::channel_of,
     rest::{DiscordFailure, DiscordRest, RestBody},
 };
@@ -67,7 +67,7 @@ pub struct DiscordClient {
     rest: DiscordRest,
     timing: DiscordTiming,
     identity: RwLock<Option<DiscordIdentity>>,
-    places: KnownPlaces,
+    places: ChannelCache,
 }
 
 /// Who the bot is.
@@ -110,7 +110,7 @@ impl DiscordClient {
             rest,
             timing,
             identity: RwLock::new(None),
-            places: KnownPlaces::default(),
+            places: ChannelCache::default(),
         })
     }
 
@@ -142,7 +142,7 @@ impl DiscordClient {
             Ok(application) => application,
             Err(DiscordFailure::BadToken) => return Err(DiscordFailure::BadToken),
             Err(failure) => {
-                tracing::info!(platform = %self.account, %failure, "Discord does not tell about the application");
+                tracing::info!(platform = %self.account, %failure, "failed to fetch the Discord application");
                 return Ok(());
             }
         };

@@ -32,7 +32,7 @@ pub struct PlatformHealth {
     state: watch::Sender<ConnectionState>,
     /// How often it became connected.
     connections: watch::Sender<u64>,
-    heard: Mutex<HeardState>,
+    heard: Mutex<ReceptionState>,
     /// What works and yet needs somebody's attention, by its code.
     warnings: Mutex<BTreeMap<&'static str, String>>,
     /// The bot's name on its platform, once it is known.
@@ -40,7 +40,7 @@ pub struct PlatformHealth {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct HeardState {
+struct ReceptionState {
     last_ok_at: Option<SystemTime>,
     lost_since: Option<SystemTime>,
     /// How often something should be heard.
@@ -53,7 +53,7 @@ impl PlatformHealth {
         Self {
             state: watch::Sender::default(),
             connections: watch::Sender::default(),
-            heard: Mutex::new(HeardState {
+            heard: Mutex::new(ReceptionState {
                 last_ok_at: None,
                 lost_since: None,
                 period,

@@ -2,7 +2,7 @@
 
 use hermes_agent::{
     approval::{FormReply, SubmitOutcome, SubmittedDecision},
-    server_requests::elicitation::FormRequest,
+    server_requests::elicitation::{FormRequest, LinkRequest},
 };
 use hermes_config::Redactor;
 use hermes_protocol::{
@@ -13,6 +13,7 @@ use hermes_store::{
     StoreError, runtime,
     runtime::{ApprovalAnswer, NewApproval},
 };
+use serde_json::Map;
 
 use super::{Runs, elicitation::ServerQuestion};
 
@@ -22,6 +23,8 @@ const ANSWERED_BY: &str = "api";
 const MAX_REASON_CHARS: usize = 280;
 /// A larger form is not told: nobody fills it in.
 const MAX_SCHEMA_BYTES: usize = 64 * 1024;
+/// A longer address is not told as one: it stands in the text of the approval.
+const MAX_URL_BYTES: usize = 8 * 1024;
 
 #[derive(Debug, thiserror::Error)]
 pub enum DecideError {
@@ -98,8 +101,11 @@ impl Runs {
 
     /// An answer that the form does not take leaves it open.
     fn check_form_answer(&self, approval: &str, answer: &FormAnswer) -> Result<(), DecideError> {
-        let Some(ServerQuestion::Form(request)) = self.inner.questions.find(approval) else {
-            return Err(DecideError::NotForm);
+        let request = match self.inner.questions.find(approval) {
+            Some(ServerQuestion::Form(request)) => request,
+            // A page has no fields: it can only be left.
+            Some(ServerQuestion::Link(_)) if *answer == FormAnswer::Cancel => return Ok(()),
+            Some(ServerQuestion::Link(_)) | None => return Err(DecideError::NotForm),
         };
         let FormAnswer::Content(content) = answer else {
             return Ok(());
@@ -127,17 +133,31 @@ fn requested_form(request: &FormRequest) -> RequestedForm {
         server: request.server.to_string(),
         message: request.message.clone(),
         schema: request.form.schema.clone(),
+        url: None,
     }
 }
 
-/// The form of a question, if it is one that can be told.
+fn requested_page(request: &LinkRequest) -> RequestedForm {
+    RequestedForm {
+        server: request.server.to_string(),
+        message: request.message.clone(),
+        schema: Map::new(),
+        url: Some(request.url.clone()),
+    }
+}
+
+/// The form of a question, or its page, if it is one that can be told.
 fn told_form(question: Option<ServerQuestion>) -> Option<RequestedForm> {
-    let Some(ServerQuestion::Form(request)) = question else {
-        return None;
-    };
-    let form = requested_form(&request);
-    let size = serde_json::to_string(&form.schema).map_or(usize::MAX, |text| text.len());
-    (size <= MAX_SCHEMA_BYTES).then_some(form)
+    match question? {
+        ServerQuestion::Form(request) => {
+            let form = requested_form(&request);
+            let size = serde_json::to_string(&form.schema).map_or(usize::MAX, |text| text.len());
+            (size <= MAX_SCHEMA_BYTES).then_some(form)
+        }
+        ServerQuestion::Link(request) => {
+            (request.url.len() <= MAX_URL_BYTES).then(|| requested_page(&request))
+        }
+    }
 }
 
 fn stored_answer(choice: ApprovalChoice) -> ApprovalAnswer {

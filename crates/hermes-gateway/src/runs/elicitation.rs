@@ -144,9 +144,11 @@ impl ElicitationUi for RunElicitationUi {
             let server = request.server.clone();
             let question = ServerQuestion::Link(request);
             let given = self.request_decision(&server, &subject, question).await;
-            Ok(match given.map(|given| given.answer) {
-                None => ElicitationAnswer::Cancelled,
-                Some(ApprovalAnswer::Deny) => ElicitationAnswer::Declined,
+            Ok(match given.map(|given| (given.answer, given.reply)) {
+                None | Some((ApprovalAnswer::Deny, Some(FormReply::Dismissed))) => {
+                    ElicitationAnswer::Cancelled
+                }
+                Some((ApprovalAnswer::Deny, _)) => ElicitationAnswer::Declined,
                 Some(_) => ElicitationAnswer::Accepted(()),
             })
         })

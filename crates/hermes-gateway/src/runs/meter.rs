@@ -75,7 +75,7 @@ impl RunsInner {
         for pause in REPORT_PAUSES {
             match self.report_once().await {
                 Ok(()) => return,
-                Err(error) => tracing::warn!(%error, "failed to report what a run used"),
+                Err(error) => tracing::warn!(%error, "failed to report the usage of a run"),
             }
             if self
                 .stop

@@ -7,6 +7,7 @@ use reqwest::{
 use serde_json::{Value, json};
 
 use super::{
+    MentionScope,
     chunk::LengthLimit,
     delivery::{MessageLimits, MessagePiece, PlatformChannel, PostReceipt},
     error::PlatformFailure,
@@ -39,6 +40,7 @@ pub(super) struct DiscordChannel<'a> {
     headers: HeaderMap,
     chat: ChatTarget,
     target: PostTarget,
+    mentions: MentionScope,
 }
 
 enum PostTarget {
@@ -52,6 +54,7 @@ impl<'a> DiscordChannel<'a> {
     pub(super) async fn open(
         api: &'a PlatformApi<'a>,
         chat: ChatTarget,
+        mentions: MentionScope,
     ) -> Result<Self, PlatformFailure> {
         let mut headers = HeaderMap::new();
         let token = HeaderValue::try_from(format!("Bot {}", api.token.expose()));
@@ -63,6 +66,7 @@ impl<'a> DiscordChannel<'a> {
             api,
             headers,
             chat,
+            mentions,
         };
         if discord.chat.thread.is_none() {
             let path = format!("/channels/{}", discord.chat.id);
@@ -102,6 +106,9 @@ impl<'a> DiscordChannel<'a> {
 impl PlatformChannel for DiscordChannel<'_> {
     async fn post(&mut self, piece: &MessagePiece) -> Result<PostReceipt, PlatformFailure> {
         let mut message = json!({"content": format!("{}{}", piece.text, piece.number)});
+        if self.mentions == MentionScope::People {
+            message["allowed_mentions"] = json!({"parse": ["users"]});
+        }
         if let Some(file) = &piece.file {
             message["attachments"] = json!([{"id": 0, "filename": file.name}]);
         }

@@ -181,9 +181,14 @@ impl OutboxFixture {
                 "{key}: {state:?} {:?}",
                 self.client.calls()
             );
-            self.clock.advance(step);
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            self.advance_and_yield(step).await;
         }
+    }
+
+    /// Lets time pass, and the tasks do what they would do then.
+    async fn advance_and_yield(&self, time: Duration) {
+        self.clock.advance(time);
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 
     async fn end(mut self) {

@@ -115,7 +115,8 @@ fn a_closed_request_says_what_was_decided() {
     let close = |kind, end: &CardEnd| closed_message(kind, &opened, end, None, &now).text;
     let denied = ended(ApprovalOutcome::Answered(ApprovalAnswer::Deny));
     let text = close(RequestKind::Approval, &denied);
-    assert!(text.contains("Denied, "), "{text}");
+    let time = now.strftime("%H:%M").to_string();
+    assert!(text.ends_with(&format!("Denied, {time}.")), "{text}");
     assert!(!text.contains("Press a button"), "{text}");
     let text = close(RequestKind::Approval, &ended(ApprovalOutcome::Expired));
     assert!(text.contains("Expired"), "{text}");

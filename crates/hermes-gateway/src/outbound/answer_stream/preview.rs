@@ -190,7 +190,7 @@ impl PreviewTask {
         budget: &ChatBudget,
         error: PostError,
     ) -> Result<(), EndOfPreview> {
-        tracing::debug!(account = %self.request.account, %error, "growing answer could not be shown");
+        tracing::debug!(account = %self.request.account, %error, "answer preview could not be shown");
         match error {
             PostError::RateLimited { wait } => {
                 budget.block(self.outbox.clock.monotonic(), wait);

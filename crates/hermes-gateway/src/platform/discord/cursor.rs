@@ -31,7 +31,7 @@ impl DiscordCursor {
         match read {
             Some(Ok(cursor)) => cursor,
             Some(Err(error)) => {
-                tracing::warn!(%error, "stored position of Discord cannot be read; a new session begins");
+                tracing::warn!(%error, "stored Discord session cannot be read; starting a new one");
                 Self::default()
             }
             None => Self::default(),

@@ -143,7 +143,7 @@ pub(super) fn is_thread_kind(kind: u64) -> bool {
 fn mentions_bot(payload: &Value, message: &Value) -> bool {
     let bot = &payload["bot"];
     let is_own_role = |role: &Value| list(&bot["roles"]).any(|own| own == role);
-    // A reply mentions whom it replies to by default; that is no mention by name.
+    // A reply mentions whom it replies to by default; that is not a mention by name.
     let is_reply = message["referenced_message"]["author"]["id"] == bot["id"];
     let id = bot["id"].as_str().unwrap_or_default();
     let content = message["content"].as_str().unwrap_or_default();

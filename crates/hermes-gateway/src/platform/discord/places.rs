@@ -16,10 +16,10 @@ const LOOKUP_TIMEOUT: Duration = Duration::from_secs(2);
 const MAX_CHANNELS: usize = 50_000;
 
 #[derive(Debug, Default)]
-pub(super) struct KnownPlaces(Mutex<PlaceState>);
+pub(super) struct ChannelCache(Mutex<ChannelCacheState>);
 
 #[derive(Debug, Default)]
-struct PlaceState {
+struct ChannelCacheState {
     guilds: HashMap<String, KnownGuild>,
     channels: HashMap<String, KnownChannel>,
 }
@@ -58,7 +58,7 @@ fn bot_roles(roles: &Value, bot: &str) -> Vec<String> {
     own.filter_map(|role| text(&role["id"])).collect()
 }
 
-impl KnownPlaces {
+impl ChannelCache {
     /// Learns from an event about guilds, channels, threads or roles.
     pub(super) fn learn(&self, name: &str, data: &Value, bot: &str) {
         let mut state = self.0.lock();
@@ -173,7 +173,7 @@ impl KnownPlaces {
     }
 }
 
-impl PlaceState {
+impl ChannelCacheState {
     fn add_channel(&mut self, channel: &Value) {
         if self.channels.len() >= MAX_CHANNELS {
             self.channels.clear();
@@ -195,7 +195,7 @@ async fn lookup(rest: &DiscordRest, path: &str) -> Option<Value> {
     match asked {
         Ok(Ok(value)) => Some(value),
         Ok(Err(failure)) => {
-            tracing::info!(path, %failure, "Discord does not tell about a channel");
+            tracing::info!(path, %failure, "failed to fetch a Discord channel");
             None
         }
         Err(_) => None,

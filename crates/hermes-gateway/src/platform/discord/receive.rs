@@ -92,7 +92,7 @@ pub(super) async fn receive(
                 Duration::ZERO
             }
             ConnectionEnd::SessionOver { reason } => {
-                tracing::info!(platform = %client.account, reason, "Discord session is over; another one begins");
+                tracing::info!(platform = %client.account, reason, "Discord session ended; starting a new one");
                 // The next session does not bring what was said until it began: that is fetched after a loss.
                 health.record_lost("session_over", reason);
                 let jitter = u32::try_from(random_number() % 1000).unwrap_or_default();
@@ -100,7 +100,7 @@ pub(super) async fn receive(
             }
             ConnectionEnd::Exhausted { wait } => {
                 let message = "too many sessions were begun today; the next one is begun when Discord counts anew";
-                tracing::error!(platform = %client.account, ?wait, "Discord sessions of the day are used up");
+                tracing::error!(platform = %client.account, ?wait, "Discord session start limit of the day reached");
                 health.record_lost("session_limit", message);
                 wait
             }

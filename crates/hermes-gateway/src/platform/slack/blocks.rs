@@ -16,19 +16,32 @@ const SECTION: LengthLimit = LengthLimit {
 const MAX_ROW: usize = 25;
 /// A button's label takes so many characters.
 const MAX_LABEL: usize = 75;
+/// How references begin that notify many people at once.
+const BROADCASTS: [&str; 4] = ["<!channel", "<!everyone", "<!here", "<!subteam"];
 
 /// The length in characters, with markup or without, whichever is more.
 pub(super) fn count_rendered(text: &str) -> usize {
-    let rendered = render_markdown(text, Dialect::Slack);
+    let rendered = render_quietly(text);
     text.chars().count().max(rendered.chars().count())
 }
 
 /// The text of a message in Slack's markup.
 pub(super) fn render_text(text: &str, format: TextFormat) -> String {
     match format {
-        TextFormat::Markdown => render_markdown(text, Dialect::Slack),
+        TextFormat::Markdown => render_quietly(text),
         TextFormat::Plain => escape(text),
     }
+}
+
+/// Renders what an agent wrote: it notifies nobody but single people that it names.
+fn render_quietly(text: &str) -> String {
+    let mut rendered = render_markdown(text, Dialect::Slack);
+    for begin in BROADCASTS {
+        if rendered.contains(begin) {
+            rendered = rendered.replace(begin, &begin.replacen('<', "&lt;", 1));
+        }
+    }
+    rendered
 }
 
 fn escape(text: &str) -> String {
@@ -117,6 +130,15 @@ mod tests {
         let link = &actions[1]["elements"][0];
         assert_eq!((&link["url"], &link["value"]), (&json!("d"), &Value::Null));
         assert_eq!(link["text"]["text"].as_str().unwrap().len(), 75);
+    }
+
+    #[test]
+    fn an_answer_does_not_call_a_whole_channel() {
+        let text = "<!channel> and <!here|here> and <!subteam^S1>: ask <@U12345678>";
+        assert_eq!(
+            render_text(text, TextFormat::Markdown),
+            "&lt;!channel> and &lt;!here|here> and &lt;!subteam^S1>: ask <@U12345678>"
+        );
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl SlackReception<'_> {
         // Each says goodbye and finishes what it is storing.
         let goodbye = async { while sockets.next().await.is_some() {} };
         if timeout(GOODBYE_LIMIT * 2, goodbye).await.is_err() {
-            tracing::debug!("Slack sockets were dropped without a goodbye");
+            tracing::debug!("Slack sockets were closed without a closing handshake");
         }
         Ok(())
     }

@@ -58,7 +58,7 @@ impl ServerFeature {
 
     pub(super) fn record_missing(&self, method: &'static str) {
         if self.0.swap(MISSING, Ordering::Relaxed) != MISSING {
-            tracing::info!(method, "the Telegram server does not know a method");
+            tracing::info!(method, "Telegram server does not support a method");
         }
     }
 

@@ -342,7 +342,7 @@ impl TelegramClient {
         if bot.is_none() || bot == self.api.bot_id() {
             return cursor;
         }
-        tracing::info!(account = %self.account, "the account has another Telegram bot now; its updates begin anew");
+        tracing::info!(account = %self.account, "account has another Telegram bot; starting with its new updates");
         Value::Null
     }
 

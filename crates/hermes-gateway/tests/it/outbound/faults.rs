@@ -8,7 +8,7 @@ use hermes_gateway::{
     platform::{PostError, TextFormat},
 };
 use hermes_store::runtime::OutboundChat;
-use hermes_testkit::eventually;
+use hermes_testkit::{eventually, eventually_some};
 
 use super::{LIMIT, OutboxFixture, SECOND, recording_client::CallKind};
 
@@ -75,19 +75,12 @@ async fn a_rate_limit_outlives_a_restart() {
         .fail_next(PostError::RateLimited { wait: SECOND * 60 });
     fixture.queue("a", "text", "k1").await;
     let runtime = fixture.runtime.clone();
-    let mut waits = false;
-    for _ in 0..3000 {
-        waits = runtime
-            .due_outbound(1_800_000_010.0, 10)
-            .await
-            .unwrap()
-            .is_empty();
-        if waits {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    assert!(waits, "the wait is stored");
+    let waits = async || {
+        let due = runtime.due_outbound(1_800_000_010.0, 10).await.unwrap();
+        due.is_empty().then_some(())
+    };
+    let stored = eventually_some(LIMIT, waits).await;
+    assert!(stored.is_some(), "the wait is not stored");
     let fixture = fixture.crash().await;
     fixture.queue("b", "other", "k2").await;
     fixture.delivered("k2", Duration::ZERO).await;
@@ -268,13 +261,10 @@ async fn wait_for_stored_retry(fixture: &OutboxFixture, chat: &str) {
         account: String::new(),
         chat: chat.into(),
     };
-    let start = std::time::Instant::now();
-    loop {
+    let retry = async || {
         let row = fixture.runtime.next_outbound(&chat).await.unwrap();
-        if row.is_some_and(|row| row.next_at.is_some()) {
-            return;
-        }
-        assert!(start.elapsed() < LIMIT, "{:?}", fixture.client.calls());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+        row.filter(|row| row.next_at.is_some())
+    };
+    let stored = eventually_some(LIMIT, retry).await;
+    assert!(stored.is_some(), "{:?}", fixture.client.calls());
 }

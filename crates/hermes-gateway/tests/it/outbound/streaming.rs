@@ -6,9 +6,10 @@ use hermes_gateway::{
     outbound::{AnswerRequest, AnswerStream, QueuedReply, StreamMode},
     platform::{ChatAddress, ChatKind, PostError},
 };
+use hermes_testkit::eventually_some;
 
 use super::{
-    OutboxFixture, SECOND, account, long_text,
+    LIMIT, OutboxFixture, SECOND, account, long_text,
     recording_client::{CallKind, NativeWay},
 };
 
@@ -132,8 +133,7 @@ async fn a_rate_limit_in_the_middle_pauses_the_preview_and_the_answer_arrives_on
     // Typing signs and edits hold back for the whole time.
     let before = client.calls().len();
     for _ in 0..20 {
-        fixture.clock.advance(SECOND);
-        tokio::time::sleep(Duration::from_millis(2)).await;
+        fixture.advance_and_yield(SECOND).await;
     }
     assert_eq!(client.calls().len(), before, "{:?}", client.calls());
     finish(&fixture, stream, "One two three four").await;
@@ -282,8 +282,7 @@ async fn edits_that_keep_failing_are_given_up_and_the_answer_arrives() {
         .await;
     for _ in 0..20 {
         feed.push_text("2");
-        fixture.clock.advance(SECOND);
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        fixture.advance_and_yield(SECOND).await;
     }
     assert_eq!(edits(), 3);
     finish(&fixture, stream, "complete").await;
@@ -306,8 +305,7 @@ async fn the_typing_sign_ends_with_the_turn_whatever_ends_it() {
     drop(stream);
     let before = signs();
     for _ in 0..20 {
-        fixture.clock.advance(SECOND);
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        fixture.advance_and_yield(SECOND).await;
     }
     // One that was under way may have come through.
     assert!(signs() <= before + 1);
@@ -339,12 +337,11 @@ async fn after_a_crash_the_answer_takes_the_place_of_the_half_shown_one() {
     fixture
         .until_later("a preview", STEP, || client.texts("a") == ["Half an ans"])
         .await;
-    for _ in 0..3000 {
-        if !runtime.preview_messages("k1").await.unwrap().is_empty() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+    let stored = async || {
+        let messages = runtime.preview_messages("k1").await.unwrap();
+        (!messages.is_empty()).then_some(())
+    };
+    assert!(eventually_some(LIMIT, stored).await.is_some());
     drop(stream);
     let fixture = fixture.crash().await;
     // The answer was stored: it is only sent.

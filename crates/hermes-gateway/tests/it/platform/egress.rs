@@ -3,8 +3,9 @@
 use hermes_agent::policy::{AgentPolicy, PolicyHandle};
 use hermes_config::{Platform, PlatformSettings, Secret};
 use hermes_gateway::platform::{
-    Account, Attachment, AttachmentKind, ConnectionState, PlatformClient, PostError,
-    discord::DiscordClient, slack::SlackClient, telegram::TelegramClient,
+    Account, Attachment, AttachmentKind, ChatAddress, ChatKind, ConnectionState, OutboundFile,
+    OutboundMessage, PlatformClient, PostError, discord::DiscordClient, slack::SlackClient,
+    telegram::TelegramClient,
 };
 use hermes_protocol::{Directives, Policy};
 use hermes_testkit::{
@@ -94,7 +95,11 @@ async fn a_websocket_is_opened_only_at_a_host_that_the_policy_allows() {
     let account = Account::first(Platform::Discord);
     let own = settings(Platform::Discord, discord.base_url());
     let client = DiscordClient::with_policy(account, &own, &only_the_fakes()).unwrap();
-    let receiver = ReceivingClient::start(client);
+    wait_for_refusal(&ReceivingClient::start(client)).await;
+}
+
+/// Waits until a client says that it may not connect.
+async fn wait_for_refusal<C: PlatformClient>(receiver: &ReceivingClient<C>) {
     let is_told = || match receiver.health.state() {
         ConnectionState::Reconnecting { message, .. } => message.contains("egress.allowHosts"),
         _ => false,
@@ -103,5 +108,37 @@ async fn a_websocket_is_opened_only_at_a_host_that_the_policy_allows() {
         eventually(LIMIT, is_told).await,
         "{:?}",
         receiver.health.state()
+    );
+}
+
+#[tokio::test]
+async fn on_slack_the_websocket_and_uploads_go_only_to_hosts_that_the_policy_allows() {
+    let slack = SlackServer::start(TOKEN, "xapp-of-the-tests");
+    slack.add_channel("C1", "general");
+    slack.announce("https://elsewhere.example");
+    let account = Account::first(Platform::Slack);
+    let mut own = settings(Platform::Slack, slack.base_url());
+    own.app_token = Some(Secret::new("xapp-of-the-tests".to_owned()));
+    let client = SlackClient::with_policy(account, &own, &only_the_fakes()).unwrap();
+    let receiver = ReceivingClient::start(client);
+    wait_for_refusal(&receiver).await;
+    assert_eq!(slack.opened_sockets(), 0);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.txt");
+    std::fs::write(&path, "secret").unwrap();
+    let message = OutboundMessage {
+        files: vec![OutboundFile {
+            path,
+            kind: AttachmentKind::Document,
+            name: "a.txt".into(),
+        }],
+        ..OutboundMessage::default()
+    };
+    let chat = ChatAddress::new("C1", ChatKind::Group);
+    let refused = receiver.client.post(&chat, &message).await.unwrap_err();
+    assert!(matches!(refused, PostError::Refused { .. }), "{refused:?}");
+    assert!(
+        refused.to_string().contains("elsewhere.example"),
+        "{refused}"
     );
 }

@@ -1,5 +1,6 @@
 //! Messages to Discord.
 
+use hermes_gateway::send::MediaPolicy;
 use hermes_testkit::platform::PlatformFault;
 use serde_json::json;
 
@@ -68,6 +69,27 @@ async fn parts_are_within_the_limit_and_in_order() {
         );
     }
     assert!(contents[0].as_str().unwrap().starts_with("0000 "));
+}
+
+#[tokio::test]
+async fn what_a_model_wrote_notifies_people_but_no_role_and_not_everyone() {
+    let place = SendFixture::discord();
+    let text = "@everyone <@&7> <@5> the build is done";
+    for target in ["discord:42", "discord:150"] {
+        let sender = place.sender().without_broadcasts();
+        sender
+            .send(target, text, MediaPolicy::Upload)
+            .await
+            .unwrap();
+    }
+    let people = json!({"parse": ["users"]});
+    let requests = place.server.requests();
+    assert_eq!(requests[1].body["allowed_mentions"], people);
+    assert_eq!(requests[3].body["message"]["allowed_mentions"], people);
+    // A person who sends a message means whom it names.
+    place.send("discord:42", text).await;
+    let body = &place.server.requests()[5].body;
+    assert_eq!(*body, json!({"content": text}));
 }
 
 #[tokio::test]
