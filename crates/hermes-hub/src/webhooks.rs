@@ -94,7 +94,7 @@ impl WebhookSender {
             let wait = match self.send_due().await {
                 Ok(wait) => wait,
                 Err(error) => {
-                    tracing::warn!(%error, "failed to read what is due for webhooks");
+                    tracing::warn!(%error, "failed to read due webhook deliveries");
                     DATABASE_RETRY_DELAY
                 }
             };
@@ -124,7 +124,7 @@ impl WebhookSender {
                     tokio::select! {
                         () = sender.closing.cancelled() => {}
                         sent = sender.send_all(&webhook) => if let Err(error) = sent {
-                            tracing::warn!(%webhook, %error, "failed to store what became of a delivery");
+                            tracing::warn!(%webhook, %error, "failed to store the outcome of a webhook delivery");
                         }
                     }
                     sender.busy.lock().remove(&webhook);

@@ -17,7 +17,7 @@ use super::{
     assets,
     language::texts_for,
     request::{PageRequest, parse_query},
-    session_cookie::{CookieReach, build_cookie, find_cookie, pending_cookie_name},
+    session_cookie::{CookieSameSite, build_cookie, find_cookie, pending_cookie_name},
     sign_in::{self, RefusedSignIn},
     texts::Texts,
 };
@@ -59,7 +59,7 @@ pub(super) async fn begin(
     let query = parse_query(request.uri().query().unwrap_or_default());
     let next = query.get("next").map_or("/", String::as_str);
     let next = if is_local(next) { next } else { "/" };
-    match send_away(&hub, &provider, next).await {
+    match redirect_to_provider(&hub, &provider, next).await {
         Ok(response) => response,
         Err(problem) => {
             let refused = RefusedSignIn::new(problem, request.extensions());
@@ -68,7 +68,11 @@ pub(super) async fn begin(
     }
 }
 
-async fn send_away(hub: &Hub, provider: &OidcSignIn, next: &str) -> Result<Response, Problem> {
+async fn redirect_to_provider(
+    hub: &Hub,
+    provider: &OidcSignIn,
+    next: &str,
+) -> Result<Response, Problem> {
     let settings = hub.settings();
     let oidc = wanted(&settings)?;
     let expires_at = Time::now().after(PENDING_LENGTH);
@@ -96,20 +100,20 @@ fn pending_cookie(
     value: Option<&Secret<String>>,
 ) -> Option<[(header::HeaderName, HeaderValue); 1]> {
     let name = pending_cookie_name(settings);
-    let cookie = build_cookie(settings, &name, value, CookieReach::Lax)?;
+    let cookie = build_cookie(settings, &name, value, CookieSameSite::Lax)?;
     Some([(header::SET_COOKIE, cookie)])
 }
 
 #[derive(Template)]
 #[template(path = "onward.html")]
-struct OnwardPage<'a> {
+struct RedirectPage<'a> {
     texts: &'static Texts,
     title: &'a str,
     link: &'a str,
     address: &'a str,
 }
 
-impl OnwardPage<'_> {
+impl RedirectPage<'_> {
     fn asset(&self, name: &str) -> &'static str {
         assets::address(name)
     }
@@ -141,7 +145,7 @@ pub(super) async fn finish(
     match opened.await {
         Ok(cookie) => {
             let texts = texts_for(&parts.headers);
-            let page = OnwardPage {
+            let page = RedirectPage {
                 texts,
                 title: texts.get("onward.signed_in"),
                 link: texts.get("onward.go_on"),
@@ -158,7 +162,7 @@ pub(super) async fn finish(
     }
 }
 
-fn onward(page: &OnwardPage<'_>) -> Response {
+fn onward(page: &RedirectPage<'_>) -> Response {
     match page.render() {
         Ok(text) => Html(text).into_response(),
         Err(error) => {
@@ -233,7 +237,7 @@ pub(super) async fn sign_out_page(
     let address = provider
         .sign_out_address(oidc, person, id_token.as_ref(), &back)
         .await?;
-    Some(onward(&OnwardPage {
+    Some(onward(&RedirectPage {
         texts: request.texts,
         title: request.texts.get("onward.signed_out"),
         link: request.texts.get("onward.sign_out_there"),

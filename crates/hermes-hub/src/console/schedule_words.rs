@@ -43,9 +43,9 @@ impl ScheduleWords {
                 let at = at.with_time_zone(self.zone.clone());
                 self.texts.fill("schedule.once_at", &self.clock(&at))
             }
-            Some(Schedule::Interval { minutes }) => self.tell_interval(minutes),
+            Some(Schedule::Interval { minutes }) => self.describe_interval(minutes),
             Some(Schedule::Cron { expression }) => {
-                self.tell_expression(&expression).unwrap_or(expression)
+                self.describe_expression(&expression).unwrap_or(expression)
             }
             None => display.to_owned(),
         }
@@ -80,7 +80,7 @@ impl ScheduleWords {
         format!("{day} {}", time.strftime("%Y-%m-%d %H:%M %Z"))
     }
 
-    fn tell_interval(&self, minutes: i64) -> String {
+    fn describe_interval(&self, minutes: i64) -> String {
         let (key, count) = match minutes {
             minutes if minutes % (24 * 60) == 0 => ("schedule.days", minutes / (24 * 60)),
             minutes if minutes % 60 == 0 => ("schedule.hours", minutes / 60),
@@ -89,13 +89,13 @@ impl ScheduleWords {
         self.texts.count(key, u64::try_from(count).unwrap_or(0))
     }
 
-    fn tell_expression(&self, expression: &str) -> Option<String> {
+    fn describe_expression(&self, expression: &str) -> Option<String> {
         let fields: Vec<&str> = expression.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = fields.as_slice() else {
             return None;
         };
         let is_every_day = (*day, *month, *weekday) == ("*", "*", "*");
-        if is_every_day && let Some(words) = self.tell_often(minute, hour) {
+        if is_every_day && let Some(words) = self.describe_repeated(minute, hour) {
             return Some(words);
         }
         let times = self.times_of_day(minute, hour)?;
@@ -121,7 +121,7 @@ impl ScheduleWords {
     }
 
     /// More often than at times of a day.
-    fn tell_often(&self, minute: &str, hour: &str) -> Option<String> {
+    fn describe_repeated(&self, minute: &str, hour: &str) -> Option<String> {
         let step = |field: &str| field.strip_prefix("*/")?.parse::<u64>().ok();
         match (minute, hour) {
             ("*", "*") => Some(self.texts.count("schedule.minutes", 1)),

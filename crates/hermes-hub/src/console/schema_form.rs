@@ -2,10 +2,9 @@
 //!
 //! The field of a property is `arg.<property>`, that of a member of an object `arg.<property>.<member>`; `%` and `.` within
 //! names are written `%25` and `%2E`. A list of texts or numbers has one item a line, one of choices a box for each. What
-//! a form cannot show (deep objects,
-//! choices between shapes, schemas that refer to themselves) is JSON in a field of its own, and a schema that is no object
-//! with a bearable number of properties is one field, `json`. Schemas come from servers: whatever they say, the work here
-//! has a limit.
+//! a form cannot show (deep objects, choices between shapes, schemas that refer to themselves) is JSON in a field of its
+//! own. A schema that is not an object, or has too many properties, is one field, `json`. Schemas come from servers, so
+//! the work here has a limit for any of them.
 
 use serde_json::Value;
 
@@ -19,14 +18,14 @@ use super::form_fields::Fields;
 
 /// The field with all arguments as JSON.
 pub(super) const JSON_FIELD: &str = "json";
-/// More fields than this are no form for people.
+/// With more fields than this, arguments are written as JSON.
 const MAX_FIELDS: usize = 200;
 /// How many objects within one another become groups of fields.
 const MAX_LEVELS: usize = 2;
 /// How often a schema may refer to another one before it says what it is.
 const MAX_REFERENCES: usize = 16;
 const MAX_CHOICES: usize = 500;
-/// More choices of a list than this are no boxes.
+/// A list with more choices than this has no check boxes.
 const MAX_BOXES: usize = 50;
 
 /// A property of a schema.

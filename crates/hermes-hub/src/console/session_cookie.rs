@@ -206,7 +206,7 @@ pub(super) fn pending_cookie_name(settings: &Settings) -> String {
 
 /// Which pages of others a browser sends a cookie along from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CookieReach {
+pub(super) enum CookieSameSite {
     /// None.
     Strict,
     /// Where somebody follows a link or is sent on.
@@ -219,14 +219,14 @@ pub(super) fn set_cookie(
     value: Option<&Secret<String>>,
 ) -> Option<HeaderValue> {
     let name = cookie_name(settings);
-    build_cookie(settings, &name, value, CookieReach::Strict)
+    build_cookie(settings, &name, value, CookieSameSite::Strict)
 }
 
 pub(super) fn build_cookie(
     settings: &Settings,
     name: &str,
     value: Option<&Secret<String>>,
-    reach: CookieReach,
+    reach: CookieSameSite,
 ) -> Option<HeaderValue> {
     let secure = if is_secure(settings) { "; Secure" } else { "" };
     let (value, age) = match value {
@@ -234,8 +234,8 @@ pub(super) fn build_cookie(
         None => ("", "; Max-Age=0"),
     };
     let reach = match reach {
-        CookieReach::Strict => "Strict",
-        CookieReach::Lax => "Lax",
+        CookieSameSite::Strict => "Strict",
+        CookieSameSite::Lax => "Lax",
     };
     let cookie = format!("{name}={value}; Path=/; HttpOnly; SameSite={reach}{secure}{age}");
     let mut cookie = HeaderValue::from_str(&cookie).ok()?;

@@ -118,9 +118,9 @@ async fn clean_objects(hub: &Hub, before: Time) {
     }
     match checkpoints.remove_orphans(ORPHAN_AGE).await {
         Ok(0) => {}
-        Ok(count) => tracing::info!(count, "deleted what unfinished checkpoints have left"),
+        Ok(count) => tracing::info!(count, "deleted leftovers of unfinished checkpoints"),
         Err(error) => {
-            tracing::warn!(%error, "failed to delete what unfinished checkpoints have left; retrying in an hour");
+            tracing::warn!(%error, "failed to delete leftovers of unfinished checkpoints; retrying in an hour");
         }
     }
 }

@@ -62,7 +62,7 @@ impl Hub {
             super::provisioning::provision_if_unfinished(self, &record);
         }
         if let Err(error) = self.runs().adopt(tenant).await {
-            tracing::warn!(%tenant, %error, "failed to take up the tenant's runs");
+            tracing::warn!(%tenant, %error, "failed to resume the tenant's runs");
         }
         if let Err(problem) = self.scheduler().reload_jobs(tenant).await {
             tracing::warn!(%tenant, %problem, "failed to read the tenant's cron jobs");
@@ -103,7 +103,7 @@ impl Hub {
     fn stop_replaced(&self) {
         tracing::error!(
             node = self.node(),
-            "another process works under this node's id; stopping"
+            "another process uses this node's id; stopping"
         );
         self.leases().start_draining();
         self.leases().lose_all();
@@ -118,7 +118,7 @@ impl Hub {
         }
         leases.start_draining();
         self.runs().stop_claiming();
-        tracing::info!(tenants = leases.held().len(), "draining this node");
+        tracing::info!(tenants = leases.held().len(), "draining node");
         let deadline = Instant::now() + Duration::from_secs(self.settings().drain_seconds);
         loop {
             let is_over = Instant::now() >= deadline;
@@ -128,7 +128,7 @@ impl Hub {
                 .filter(|tenant| is_over || !self.runs().is_busy(tenant));
             join_all(ready.map(|tenant| self.hand_over(tenant))).await;
             if is_over || leases.held().is_empty() {
-                tracing::info!("this node is drained");
+                tracing::info!("node drained");
                 return;
             }
             tokio::time::sleep(DRAIN_INTERVAL).await;
@@ -160,7 +160,7 @@ async fn renew_leases(hub: Hub) {
                 leases.spawn(async move { draining.drain_leases().await });
             }
             Ok(_) => reported = Some(Instant::now()),
-            Err(error) => tracing::warn!(%error, "node report failed"),
+            Err(error) => tracing::warn!(%error, "failed to report the state of this node"),
         }
         if let Ok(nodes) = leases.active_nodes().await {
             hub.access().set_node_count(nodes.len());
@@ -211,7 +211,7 @@ async fn place_tenants(hub: Hub) {
             () = leases.wait_for_work() => {}
         }
         if let Err(error) = leases.take_work().await {
-            tracing::warn!(%error, "failed to look for tenants that have work");
+            tracing::warn!(%error, "failed to find tenants with work");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Logins that MCP servers of tenants wait for. Only agents know; those that run are asked every minute, and none is woken
-//! for it. What they say becomes a condition of the tenant, whose change is an event.
+//! Logins that MCP servers of tenants wait for, and those that end soon. Only agents know; those that run are asked every
+//! minute, and none is woken for it. What they say becomes a condition of the tenant, whose change is an event.
 
 use std::time::Duration;
 
 use futures::{StreamExt, stream};
-use hermes_protocol::{AgentReply, AgentRequest};
+use hermes_protocol::{AgentReply, AgentRequest, ServerState};
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::Hub;
@@ -39,13 +39,60 @@ pub(super) async fn watch_logins(hub: Hub) {
                     tracing::warn!(%tenant, %problem, "failed to store which logins are needed");
                 }
                 if let Err(problem) = hub.check_bots(&tenant).await {
-                    tracing::warn!(%tenant, %problem, "failed to store which bots hear nothing");
+                    tracing::warn!(%tenant, %problem, "failed to store which bots receive no updates");
                 }
             }
         });
         tokio::select! {
             () = hub.shutdown().cancelled() => return,
             () = asked => {}
+        }
+    }
+}
+
+/// The servers of a tenant whose login somebody should see to, each as it is named to people.
+struct LoginNeeds {
+    waiting: Vec<String>,
+    ending: Vec<String>,
+}
+
+impl LoginNeeds {
+    fn new(servers: Vec<ServerState>) -> Self {
+        let mut needs = Self {
+            waiting: Vec::new(),
+            ending: Vec::new(),
+        };
+        for server in servers {
+            let name = format!("`{}`", server.name.chars().take(64).collect::<String>());
+            if server.status == NEEDS_LOGIN {
+                needs.waiting.push(name);
+            } else if let Some(end) = server.login_ends_at {
+                let end = i64::try_from(end.saturating_mul(1000)).unwrap_or(i64::MAX);
+                let end = Time::from_millis(end);
+                needs.ending.push(format!("{name} at {end}"));
+            }
+        }
+        needs.waiting.sort_unstable();
+        needs.ending.sort_unstable();
+        needs
+    }
+
+    /// A reason and a message, if there is something to do.
+    fn describe(&self) -> Option<(String, String)> {
+        let join = |names: &[String]| names[..names.len().min(MAX_NAMED)].join(", ");
+        match (self.waiting.len(), self.ending.len()) {
+            (0, 0) => None,
+            (0, ending) => Some((
+                format!("{ending} ending"),
+                format!(
+                    "logins to MCP servers end soon, log in again: {}",
+                    join(&self.ending)
+                ),
+            )),
+            (waiting, _) => Some((
+                format!("{waiting} waiting"),
+                format!("log in to the MCP servers {}", join(&self.waiting)),
+            )),
         }
     }
 }
@@ -63,16 +110,10 @@ impl Hub {
         else {
             return Ok(());
         };
-        let mut waiting: Vec<String> = servers
-            .into_iter()
-            .filter(|server| server.status == NEEDS_LOGIN)
-            .map(|server| server.name)
-            .collect();
-        waiting.sort_unstable();
-        self.record_logins(tenant, &waiting).await
+        self.record_logins(tenant, &LoginNeeds::new(servers)).await
     }
 
-    async fn record_logins(&self, tenant: &TenantId, waiting: &[String]) -> Result<(), Problem> {
+    async fn record_logins(&self, tenant: &TenantId, needs: &LoginNeeds) -> Result<(), Problem> {
         let Some(record) = self.tenant(tenant).await? else {
             return Ok(());
         };
@@ -80,21 +121,14 @@ impl Hub {
             .conditions
             .iter()
             .find(|condition| condition.kind == LOGIN_CONDITION);
+        let described = needs.describe();
         // A tenant that never needed a login has no such condition.
-        if waiting.is_empty() && known.is_none() {
+        if described.is_none() && known.is_none() {
             return Ok(());
         }
-        let (status, reason, message) = if waiting.is_empty() {
-            (ConditionStatus::True, "logged_in".into(), String::new())
-        } else {
-            let names: Vec<_> = waiting
-                .iter()
-                .take(MAX_NAMED)
-                .map(|name| format!("`{}`", name.chars().take(64).collect::<String>()))
-                .collect();
-            let reason = format!("{} waiting", waiting.len());
-            let message = format!("log in to the MCP servers {}", names.join(", "));
-            (ConditionStatus::False, reason, message)
+        let (status, reason, message) = match described {
+            None => (ConditionStatus::True, "logged_in".into(), String::new()),
+            Some((reason, message)) => (ConditionStatus::False, reason, message),
         };
         if known.is_some_and(|known| known.status == status && known.message == message) {
             return Ok(());

@@ -1,9 +1,15 @@
 //! What other nodes have changed: it is read again when they say so, and every two seconds.
 
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 use tokio::{
-    sync::broadcast::error::RecvError,
+    sync::broadcast::{
+        Receiver,
+        error::{RecvError, TryRecvError},
+    },
     time::{MissedTickBehavior, interval},
 };
 
@@ -15,6 +21,8 @@ use crate::{
 };
 
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
+/// Notices that are looked at together.
+const MAX_TOGETHER: usize = 1_000;
 
 /// What was last seen.
 #[derive(Default)]
@@ -50,15 +58,26 @@ impl Hub {
                     },
                     _ = polls.tick() => None,
                 };
-                if let Err(error) = hub.follow_notice(notice, &mut seen).await {
-                    tracing::debug!(%error, "failed to read what other nodes have changed");
+                let Some(first) = notice else {
+                    hub.follow_notice(None, &mut seen).await;
+                    continue;
+                };
+                let together = take_waiting(first, &mut notices);
+                for notice in merge_notices(together, |tenant| hub.leases().is_mine(tenant)) {
+                    hub.follow_notice(Some(notice), &mut seen).await;
                 }
             }
         });
     }
 
+    async fn follow_notice(&self, notice: Option<Notice>, seen: &mut LastSeen) {
+        if let Err(error) = self.read_noticed(notice, seen).await {
+            tracing::debug!(%error, "failed to read changes of other nodes");
+        }
+    }
+
     /// `None` is a poll: what has no poll of its own is read.
-    async fn follow_notice(
+    async fn read_noticed(
         &self,
         notice: Option<Notice>,
         seen: &mut LastSeen,
@@ -160,5 +179,74 @@ impl Hub {
         if is_changed {
             self.follow_settings(tenant);
         }
+    }
+}
+
+/// A notice and those that have come since.
+fn take_waiting(first: Notice, notices: &mut Receiver<Notice>) -> HashSet<Notice> {
+    let mut together = HashSet::from([first]);
+    for _ in 0..MAX_TOGETHER {
+        together.insert(match notices.try_recv() {
+            Ok(notice) => notice,
+            Err(TryRecvError::Lagged(_)) => Notice::Everything,
+            Err(TryRecvError::Empty | TryRecvError::Closed) => break,
+        });
+    }
+    together
+}
+
+/// What is to be looked at: one look is at all tenants of this node, so one notice of them is enough. The others are for
+/// other nodes.
+fn merge_notices(notices: HashSet<Notice>, is_mine: impl Fn(&TenantId) -> bool) -> Vec<Notice> {
+    if notices.contains(&Notice::Everything) {
+        return vec![Notice::Everything];
+    }
+    let mut looks_at_tenants = false;
+    let is_needed = |notice: &Notice| match notice {
+        Notice::Tenant(tenant) => {
+            is_mine(tenant) && !std::mem::replace(&mut looks_at_tenants, true)
+        }
+        _ => true,
+    };
+    notices.into_iter().filter(is_needed).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::broadcast;
+
+    use super::*;
+
+    fn tenant(id: &str) -> Notice {
+        Notice::Tenant(TenantId::parse(id).unwrap())
+    }
+
+    #[test]
+    fn of_many_changed_tenants_one_look_is_enough_and_none_for_those_of_other_nodes() {
+        let sender = broadcast::Sender::new(100);
+        let mut receiver = sender.subscribe();
+        for notice in [tenant("a"), tenant("b"), tenant("other"), Notice::Documents] {
+            sender.send(notice).unwrap();
+        }
+        let together = take_waiting(tenant("a"), &mut receiver);
+        assert_eq!(together.len(), 4);
+        let is_mine = |tenant: &TenantId| tenant.as_str() != "other";
+        let merged = merge_notices(together, is_mine);
+        assert_eq!(merged.len(), 2, "{merged:?}");
+        assert!(merged.contains(&Notice::Documents), "{merged:?}");
+        assert!(merged.contains(&tenant("a")) || merged.contains(&tenant("b")));
+        let others = HashSet::from([tenant("other")]);
+        assert!(merge_notices(others, is_mine).is_empty());
+    }
+
+    #[test]
+    fn whoever_missed_a_notice_looks_at_everything_once() {
+        let sender = broadcast::Sender::new(2);
+        let mut receiver = sender.subscribe();
+        for id in ["a", "b", "c", "d"] {
+            sender.send(tenant(id)).unwrap();
+        }
+        let together = take_waiting(Notice::Work, &mut receiver);
+        assert_eq!(merge_notices(together, |_| true), [Notice::Everything]);
     }
 }

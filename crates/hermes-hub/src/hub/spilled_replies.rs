@@ -83,13 +83,13 @@ pub(super) async fn forget_unread(hub: &Hub, before: Time) {
     let listed = match objects.list(DIRECTORY, MAX_FORGOTTEN).await {
         Ok(listed) => listed,
         Err(error) => {
-            tracing::warn!(%error, "failed to list replies that nobody has read");
+            tracing::warn!(%error, "failed to list unread replies");
             return;
         }
     };
     for part in listed.iter().filter(|part| part.created_at < before) {
         if let Err(error) = objects.delete(&part.name).await {
-            tracing::warn!(%error, "failed to delete a reply that nobody has read");
+            tracing::warn!(%error, "failed to delete an unread reply");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Reading and downloading from a tenant's workspace.
+//! Reading, searching and downloading from a tenant's workspace.
 
 use std::sync::Arc;
 
@@ -8,11 +8,13 @@ use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 
-use super::{directory_problem, run_blocking};
+use super::{directory_problem, run_blocking, shares::parse_optional_path};
 use crate::{
     Problem, ProblemCode, TenantId,
     service::call::{Call, Reply, ReplyBody},
-    storage::files::{ByteRange, LineRange, SharePath, Workspace},
+    storage::files::{
+        ByteRange, CaseMatching, FindQuery, GrepQuery, LineRange, SharePath, Workspace,
+    },
 };
 
 /// A directory of a workspace.
@@ -39,6 +41,38 @@ pub(crate) struct ReadWorkspaceFile {
     offset: Option<u64>,
     /// How many lines; 0 or absent means all that the Hub allows.
     limit: Option<u64>,
+}
+
+/// A search in the text files of a workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GrepWorkspace {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// A regular expression in Go's syntax, matched line by line.
+    pattern: String,
+    /// A directory or a file; the whole workspace if absent.
+    path: Option<String>,
+    /// How many matches at most, 1 to 1000; 100 if absent.
+    max: Option<u64>,
+    /// Whether to ignore case.
+    ignore_case: Option<bool>,
+}
+
+/// A search for names in a workspace.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FindWorkspaceFiles {
+    /// The tenant's id.
+    #[expect(dead_code, reason = "the gate has found the tenant")]
+    tenant_id: TenantId,
+    /// The directory to search; the root if absent.
+    path: Option<String>,
+    /// A pattern with `*`, `?` and `[a-z]`; with `/` it is matched against the whole path. All files if absent.
+    name: Option<String>,
+    /// How many at most, 1 to 1000; 100 if absent.
+    max: Option<u64>,
 }
 
 /// A file in a workspace, or all of a directory.
@@ -86,6 +120,33 @@ pub(crate) async fn read(call: Call, input: ReadWorkspaceFile) -> Result<Reply, 
     };
     let text = open_workspace(&call).await?.read(&path, lines).await?;
     Ok(Reply::json(&text)?.etag(text.etag))
+}
+
+pub(crate) async fn grep(call: Call, input: GrepWorkspace) -> Result<Reply, Problem> {
+    let query = GrepQuery {
+        pattern: input.pattern,
+        path: parse_optional_path(input.path.as_deref())?,
+        max: input.max,
+        case: if input.ignore_case == Some(true) {
+            CaseMatching::Ignore
+        } else {
+            CaseMatching::default()
+        },
+    };
+    let permit = call.hub.files().searches.acquire(&call.principal().token)?;
+    let workspace = open_workspace(&call).await?;
+    Reply::json(&workspace.grep(query, permit.cancellation()).await?)
+}
+
+pub(crate) async fn find(call: Call, input: FindWorkspaceFiles) -> Result<Reply, Problem> {
+    let query = FindQuery {
+        path: parse_optional_path(input.path.as_deref())?,
+        name: input.name,
+        max: input.max,
+    };
+    let permit = call.hub.files().searches.acquire(&call.principal().token)?;
+    let workspace = open_workspace(&call).await?;
+    Reply::json(&workspace.find(query, permit.cancellation()).await?)
 }
 
 pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, Problem> {

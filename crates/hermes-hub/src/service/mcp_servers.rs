@@ -220,7 +220,7 @@ async fn forget_login(call: &Call, server: &str) {
     }
 }
 
-/// The version of an entry. Secrets are no part of it: sent back as they are shown, they stay what they are.
+/// The version of an entry. Secrets are not part of it: sent back as they are shown, they stay what they are.
 fn entry_version(entry: &Value) -> String {
     let shown = redaction::redact_entry(entry).to_string();
     etag(&hermes_config::to_hex(&Sha256::digest(shown))[..16])

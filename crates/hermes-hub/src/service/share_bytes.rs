@@ -148,7 +148,7 @@ impl RestOfFile {
         }
         let (entry, piece) = self.files.read_part(&self.path, self.at, most).await?;
         if entry.etag != self.version || piece.is_empty() {
-            // Pieces of two versions are no file: the connection is cut.
+            // Pieces of two versions are not a file: the connection is cut.
             return Err(Problem::precondition(
                 "the file was changed while it was sent",
             ));

@@ -271,7 +271,7 @@ pub(crate) async fn remove(call: Call, input: Remove) -> Result<Reply, Problem> 
     Ok(Reply::empty())
 }
 
-fn parse_optional_path(path: Option<&str>) -> Result<Option<SharePath>, Problem> {
+pub(super) fn parse_optional_path(path: Option<&str>) -> Result<Option<SharePath>, Problem> {
     path.map(SharePath::parse).transpose()
 }
 

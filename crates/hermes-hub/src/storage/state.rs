@@ -82,7 +82,9 @@ pub use notices::{Notice, NoticeStore};
 pub use open::{OpenedState, StateOpenError};
 pub use overview::{EndedRun, OverviewStore, TroubledTenant};
 pub use page::{Page, Paged};
-pub use postgres::{PostgresOpenError, PostgresOptions, PostgresState, TablesFound};
+pub use postgres::{
+    DatabasePosition, PostgresOpenError, PostgresOptions, PostgresState, TablesFound,
+};
 pub use provided_skills::{ProvidedSkillStore, SkillRevisions};
 pub use runs::{
     NewEvent, NewRun, RunChange, RunEventPage, RunQuery, RunQueueStore, RunRecord, RunStore,

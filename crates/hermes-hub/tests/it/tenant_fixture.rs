@@ -203,6 +203,7 @@ impl TenantFixture {
             | "rotate_runtime_key"
             | "list_env"
             | "list_files"
+            | "find_files"
             | "get_tenant_agent"
             | "start_tenant_agent"
             | "stop_tenant_agent"
@@ -235,6 +236,7 @@ impl TenantFixture {
             "update_mcp_server" => json!({"server": "demo", "patch": {"timeout": 5}}),
             "call_mcp_tool" => json!({"server": "demo", "tool": "now"}),
             "accept_mcp_tools" => json!({"server": "demo", "tools": ["now"]}),
+            "grep_files" => json!({"pattern": "."}),
             "write_file" => json!({"path": "b.txt", "content": "x"}),
             "make_directory" => json!({"path": "made"}),
             "move_file" => json!({"from": "a.txt", "to": "c.txt"}),

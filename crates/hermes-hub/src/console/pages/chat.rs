@@ -44,7 +44,7 @@ struct ChatPage {
     is_new: bool,
     /// Whether it is one of those that can be picked.
     is_listed: bool,
-    messages: Vec<SaidMessage>,
+    messages: Vec<ChatMessageRow>,
     /// Where all messages are, if some are not shown.
     older: Option<String>,
     run: Option<ShownRun>,
@@ -71,7 +71,7 @@ struct ShownRun {
     last: u64,
 }
 
-impl SaidMessage {
+impl ChatMessageRow {
     fn shown_text(&self) -> LongText<'_> {
         LongText::new(&self.text)
     }
@@ -105,14 +105,14 @@ struct ConversationChoice {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SaidMessages {
-    messages: Vec<SaidMessage>,
+struct ChatMessageList {
+    messages: Vec<ChatMessageRow>,
     next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SaidMessage {
+struct ChatMessageRow {
     role: String,
     time: Time,
     text: String,
@@ -183,7 +183,7 @@ async fn read_messages(
     request: &PageRequest,
     tenant: &str,
     session: &str,
-) -> Result<Option<SaidMessages>, Problem> {
+) -> Result<Option<ChatMessageList>, Problem> {
     if !request.may("list_session_messages") {
         return Ok(None);
     }
@@ -248,7 +248,7 @@ async fn read_run(request: &PageRequest, tenant: &str, id: &str) -> Result<Shown
 }
 
 /// A run is shown once: by its steps while it goes on, by the messages that it has left afterwards.
-fn settle(run: &mut ShownRun, messages: &mut Vec<SaidMessage>) {
+fn settle(run: &mut ShownRun, messages: &mut Vec<ChatMessageRow>) {
     let Some(asked) = run.asked.as_deref() else {
         return;
     };
@@ -273,8 +273,8 @@ fn settle(run: &mut ShownRun, messages: &mut Vec<SaidMessage>) {
 mod tests {
     use super::*;
 
-    fn said(role: &str, text: &str) -> SaidMessage {
-        SaidMessage {
+    fn said(role: &str, text: &str) -> ChatMessageRow {
+        ChatMessageRow {
             role: role.to_owned(),
             time: Time::now(),
             text: text.to_owned(),

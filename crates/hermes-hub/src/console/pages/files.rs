@@ -24,6 +24,8 @@ const UNFINISHED: &str = ".upload-";
 /// The operations on one kind of file tree.
 struct TreeOperations {
     list: &'static str,
+    grep: &'static str,
+    find: &'static str,
     read: &'static str,
     download: &'static str,
     write: &'static str,
@@ -35,6 +37,8 @@ struct TreeOperations {
 
 const WORKSPACE: TreeOperations = TreeOperations {
     list: "list_files",
+    grep: "grep_files",
+    find: "find_files",
     read: "read_file",
     download: "download_file",
     write: "write_file",
@@ -46,6 +50,8 @@ const WORKSPACE: TreeOperations = TreeOperations {
 
 const SHARE: TreeOperations = TreeOperations {
     list: "list_share_files",
+    grep: "grep_share",
+    find: "find_share_files",
     read: "read_share_file",
     download: "download_share_file",
     write: "write_share_file",
@@ -170,7 +176,7 @@ fn join(directory: &str, name: &str) -> String {
 /// A share, as the member that looks sees it.
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct SeenShare {
+struct MemberShare {
     group_id: String,
     display_name: String,
     access: String,
@@ -179,19 +185,19 @@ struct SeenShare {
 }
 
 #[derive(Deserialize)]
-struct SeenShares {
-    shares: Vec<SeenShare>,
+struct MemberShareList {
+    shares: Vec<MemberShare>,
 }
 
 /// What a tree is called, how full it is, and what may be done with it.
 struct TreeFacts {
     title: String,
     may_write: bool,
-    room: Option<TreeRoom>,
+    room: Option<TreeQuota>,
 }
 
 /// How full a tree is.
-struct TreeRoom {
+struct TreeQuota {
     used: u64,
     /// 0 is unlimited.
     quota: u64,
@@ -208,7 +214,7 @@ impl TreeFacts {
             };
             let room = tenant.and_then(|tenant| {
                 let bytes = |name: &str| tenant["storage"][name].as_u64();
-                Some(TreeRoom {
+                Some(TreeQuota {
                     used: bytes("usedBytes")?,
                     quota: bytes("quotaBytes").unwrap_or(0),
                 })
@@ -219,7 +225,7 @@ impl TreeFacts {
                 room,
             });
         };
-        let shares: SeenShares = request
+        let shares: MemberShareList = request
             .read("list_shares", json!({"tenant_id": tree.tenant}))
             .await?;
         let share = shares
@@ -231,7 +237,7 @@ impl TreeFacts {
         Ok(Self {
             title: share.display_name,
             may_write: may_write && share.access == "write",
-            room: Some(TreeRoom {
+            room: Some(TreeQuota {
                 used: share.used_bytes,
                 quota: share.quota_bytes,
             }),
@@ -276,7 +282,7 @@ async fn find_member(request: &PageRequest) -> Result<String, Problem> {
 
 async fn show(request: &PageRequest, tree: &FileTree) -> Result<String, Problem> {
     let facts = TreeFacts::read(request, tree).await?;
-    if let (Some(words), Some(_)) = (request.query("search"), &tree.group) {
+    if let Some(words) = request.query("search") {
         return search::show(request, tree, &facts, words).await;
     }
     let path = request.query("path").unwrap_or_default();

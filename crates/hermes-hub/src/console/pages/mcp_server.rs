@@ -87,7 +87,7 @@ impl StartedLogin {
 }
 
 #[derive(Deserialize)]
-struct PrintedLines {
+struct StderrLines {
     lines: Vec<String>,
 }
 
@@ -150,7 +150,7 @@ async fn test(request: &PageRequest, fields: &Fields) -> Result<String, Problem>
     let mut outcome = ServerOutcome::default();
     match tested {
         Ok(report) => outcome.test = Some(report),
-        Err(problem) => outcome.problem = Some(told_or_returned(problem)?),
+        Err(problem) => outcome.problem = Some(message_or_problem(problem)?),
     }
     show_server(request, outcome).await
 }
@@ -164,13 +164,13 @@ async fn log_in(request: &PageRequest, fields: &Fields) -> Result<String, Proble
     let mut outcome = ServerOutcome::default();
     match begun {
         Ok(login) => outcome.login = Some(login),
-        Err(problem) => outcome.problem = Some(told_or_returned(problem)?),
+        Err(problem) => outcome.problem = Some(message_or_problem(problem)?),
     }
     show_server(request, outcome).await
 }
 
 /// What is told in the page. Whoever may not see the page, or the server, gets none.
-pub(super) fn told_or_returned(problem: Problem) -> Result<String, Problem> {
+pub(super) fn message_or_problem(problem: Problem) -> Result<String, Problem> {
     match status_of(&problem).as_u16() {
         401 | 403 | 404 => Err(problem),
         _ => Ok(problem.message),
@@ -188,7 +188,7 @@ async fn show_server(request: &PageRequest, outcome: ServerOutcome) -> Result<St
     } else {
         let mut wanted = named;
         wanted["lines"] = LOG_LINES.into();
-        let read: PrintedLines = request.read("get_mcp_server_log", wanted).await?;
+        let read: StderrLines = request.read("get_mcp_server_log", wanted).await?;
         read.lines
     };
     let mut page = Frame::new(request, server.name.clone());

@@ -24,7 +24,7 @@ const MOST: usize = 8;
 #[template(path = "pages/overview.html")]
 struct OverviewPage {
     page: Frame,
-    needs: Vec<Need>,
+    needs: Vec<PendingAction>,
     /// Where the rest is: an address and the key of its text.
     more: Vec<(&'static str, &'static str)>,
     counts: Vec<TenantCount>,
@@ -37,7 +37,7 @@ struct OverviewPage {
 }
 
 /// Something that somebody should do.
-struct Need {
+struct PendingAction {
     /// The key of what it is.
     what: &'static str,
     /// What it is about: a name or a command.
@@ -142,7 +142,7 @@ type More = Vec<(&'static str, &'static str)>;
 
 async fn add_approvals(
     request: &PageRequest,
-    needs: &mut Vec<Need>,
+    needs: &mut Vec<PendingAction>,
     more: &mut More,
 ) -> Result<(), Problem> {
     if !request.may("list_approvals") {
@@ -154,7 +154,7 @@ async fn add_approvals(
         more.push(("/approvals", "overview.more_approvals"));
     }
     let shown = list.approvals.into_iter().take(MOST);
-    needs.extend(shown.map(|approval| Need {
+    needs.extend(shown.map(|approval| PendingAction {
         what: "overview.approval",
         subject: approval.command,
         reason: approval.tenant_id.to_string(),
@@ -168,7 +168,7 @@ async fn add_approvals(
 async fn add_failures(
     request: &PageRequest,
     overview: &HubOverview,
-    needs: &mut Vec<Need>,
+    needs: &mut Vec<PendingAction>,
     more: &mut More,
 ) -> Result<(), Problem> {
     let has_failed = |count: &TenantCount| count.status == TenantStatus::Failed && count.count > 0;
@@ -179,7 +179,7 @@ async fn add_failures(
             more.push(("/tenants?status=failed", "overview.more_failed"));
         }
         needs.extend(list.tenants.into_iter().take(MOST).map(|tenant| {
-            Need {
+            PendingAction {
                 what: "overview.failed",
                 subject: tenant.display_name,
                 reason: tenant
@@ -202,7 +202,7 @@ async fn add_failures(
             TroubleKind::Platform => ("overview.platform", "/platforms", "overview.fix.platform"),
             TroubleKind::Quota => ("overview.quota", "/limits", "overview.fix.quota"),
         };
-        needs.push(Need {
+        needs.push(PendingAction {
             what,
             subject: trouble.display_name.clone(),
             reason: trouble.message.clone(),
@@ -215,7 +215,7 @@ async fn add_failures(
     if failed.clone().count() > MOST && is_there(request, "/runs") {
         more.push(("/runs?status=failed", "overview.more_runs"));
     }
-    needs.extend(failed.take(MOST).map(|run| Need {
+    needs.extend(failed.take(MOST).map(|run| PendingAction {
         what: "overview.run",
         subject: run.tenant_id.to_string(),
         reason: run.message.clone(),
@@ -235,7 +235,7 @@ fn tenant_address(request: &PageRequest, tenant: &TenantId, path: &str) -> Strin
 
 async fn add_nodes(
     request: &PageRequest,
-    needs: &mut Vec<Need>,
+    needs: &mut Vec<PendingAction>,
 ) -> Result<Option<NodeCounts>, Problem> {
     if !request.may("list_nodes") {
         return Ok(None);
@@ -250,7 +250,7 @@ async fn add_nodes(
         there: count(&there),
         away: count(&gone),
     };
-    needs.extend(gone.into_iter().take(MOST).map(|node| Need {
+    needs.extend(gone.into_iter().take(MOST).map(|node| PendingAction {
         what: "overview.gone",
         subject: node.id,
         reason: String::new(),

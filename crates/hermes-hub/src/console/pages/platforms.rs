@@ -136,13 +136,13 @@ impl ShownPlatform {
 
 #[derive(Deserialize, Default)]
 struct ShownPairing {
-    pending: Vec<WaitingPerson>,
-    approved: Vec<LetInPerson>,
+    pending: Vec<PendingPairing>,
+    approved: Vec<ApprovedUserRow>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WaitingPerson {
+struct PendingPairing {
     account: String,
     user_id: String,
     user_name: String,
@@ -152,7 +152,7 @@ struct WaitingPerson {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct LetInPerson {
+struct ApprovedUserRow {
     account: String,
     user_id: String,
     user_name: String,

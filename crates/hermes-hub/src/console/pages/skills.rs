@@ -4,7 +4,7 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{mcp_server::told_or_returned, render};
+use super::{mcp_server::message_or_problem, render};
 use crate::{
     Problem,
     console::{frame::Frame, request::PageRequest},
@@ -180,7 +180,7 @@ async fn show_skill(request: &PageRequest, skill: &str) -> Result<String, Proble
         match request.read::<Value>("get_tenant_skill_file", named).await {
             Ok(file) => text = file["content"].as_str().map(str::to_owned),
             Err(failed) => {
-                told_or_returned(failed)?;
+                message_or_problem(failed)?;
                 problem = Some(request.texts.get("skills.not_text").to_owned());
             }
         }

@@ -7,7 +7,7 @@ use hermes_protocol::{ResultMedia, ServerTool, ServerToolList, ToolCallReport};
 use serde_json::Value;
 
 use super::{
-    mcp_server::{call_for_form, named_server, told_or_returned},
+    mcp_server::{call_for_form, message_or_problem, named_server},
     render,
 };
 use crate::{
@@ -154,7 +154,7 @@ pub(super) async fn show(request: &PageRequest, sent: Option<&Fields>) -> Result
                 Ok(report) => {
                     outcome = Some(CallOutcome::new(report, tool.output_schema.is_some()));
                 }
-                Err(failed) => problem = Some(told_or_returned(failed)?),
+                Err(failed) => problem = Some(message_or_problem(failed)?),
             }
         } else {
             problem = Some(request.texts.get("tool.check_fields").to_owned());

@@ -183,6 +183,19 @@ pub(super) const RIGHTS: &[(&str, &[(&str, MemberRight)])] = &[
     ("accept_mcp_tools", &[("tools", Inherited)]),
     ("list_files", &[("path", Inherited)]),
     (
+        "grep_files",
+        &[
+            ("pattern", Inherited),
+            ("path", Inherited),
+            ("max", Inherited),
+            ("ignore_case", Inherited),
+        ],
+    ),
+    (
+        "find_files",
+        &[("path", Inherited), ("name", Inherited), ("max", Inherited)],
+    ),
+    (
         "read_file",
         &[
             ("path", Inherited),

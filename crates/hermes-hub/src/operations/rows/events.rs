@@ -92,7 +92,7 @@ pub(super) fn rows() -> Vec<Operation> {
         Operation::new("test_webhook", &[Post], "/v1/webhooks/{webhook_id}/test", webhooks::test)
             .docs(
                 "Test a webhook",
-                "Sends an event of the type `webhook.test` to a webhook. Its deliveries show what came of it.",
+                "Sends an event of the type `webhook.test` to a webhook. Its deliveries show the result.",
             )
             .scope(Scope::WebhooksWrite)
             .gate(Gate::WholeHub)

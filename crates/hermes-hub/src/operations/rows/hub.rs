@@ -45,7 +45,7 @@ pub(super) fn rows() -> Vec<Operation> {
         Operation::new("get_overview", &[Get], "/v1/overview", overview::get)
             .docs(
                 "Get an overview",
-                "Shows how many tenants are in each state, which of them need somebody, and the runs of the last day.",
+                "Shows how many tenants are in each state, which of them need attention, and the runs of the last day.",
             )
             .scope(Scope::TenantsRead)
             .read_only()

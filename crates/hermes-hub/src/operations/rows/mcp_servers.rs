@@ -51,7 +51,7 @@ pub(super) fn model_rows() -> Vec<Operation> {
         )
         .docs(
             "Test the model",
-            "Asks the model of a tenant one word, from the tenant's own process with its keys.",
+            "Sends a short request to the model of a tenant, from the tenant's own process with its keys.",
         )
         .scope(Scope::RunsWrite)
         .gate(Gate::ActiveTenant)
@@ -95,7 +95,7 @@ pub(super) fn rows() -> Vec<Operation> {
         Operation::new("put_mcp_server", &[Put], SERVER, mcp_servers::put)
             .docs(
                 "Add or replace an MCP server",
-                "Writes an entry of `mcp_servers` in a tenant's configuration. Secrets belong into variables of the tenant, \
+                "Writes an entry of `mcp_servers` in a tenant's configuration. Secrets belong in variables of the tenant, \
                  which an entry names as `${NAME}`. Entries that look like an attack are refused.",
             )
             .scope(Scope::McpWrite)

@@ -88,7 +88,7 @@ fn pairing_and_limits() -> Vec<Operation> {
         Operation::new("approve_pairing", &[Post], "/v1/tenants/{tenant_id}/pairing/approve", pairing::approve)
             .docs(
                 "Let somebody in",
-                "Lets whoever was sent this code use a tenant's bot. After five wrong codes no code is taken for an hour.",
+                "Approves the user who was sent this code for a tenant's bot. After five wrong codes no code is accepted for an hour.",
             )
             .scope(Scope::TenantsWrite)
             .extended_tool()
@@ -103,7 +103,7 @@ fn pairing_and_limits() -> Vec<Operation> {
         )
         .docs(
             "Shut somebody out",
-            "Shuts out somebody who was let in to a tenant's bot by a code. It holds from their next message.",
+            "Revokes the approval of a user of a tenant's bot. It takes effect with their next message.",
         )
         .scope(Scope::TenantsWrite)
         .destructive()

@@ -235,6 +235,38 @@ pub(super) fn others() -> Vec<Operation> {
         .errors(&[409])
         .returns::<crate::storage::files::Listing>(),
         Operation::new(
+            "grep_files",
+            &[Get, Post],
+            "/v1/tenants/{tenant_id}/files/grep",
+            files::grep,
+        )
+        .docs(
+            "Search the workspace",
+            "Searches the text files of a tenant's workspace, line by line, with a regular expression in Go's syntax.",
+        )
+        .scope(Scope::FilesRead)
+        .read_only()
+        .untrusted()
+        .command("tenant files grep")
+        .errors(&[409])
+        .returns::<crate::storage::files::GrepResult>(),
+        Operation::new(
+            "find_files",
+            &[Get],
+            "/v1/tenants/{tenant_id}/files/find",
+            files::find,
+        )
+        .docs(
+            "Find files in the workspace",
+            "Finds paths of a tenant's workspace by a pattern such as `*.md`; without one, all of them.",
+        )
+        .scope(Scope::FilesRead)
+        .read_only()
+        .untrusted()
+        .command("tenant files find")
+        .errors(&[409])
+        .returns::<crate::storage::files::FindResult>(),
+        Operation::new(
             "read_file",
             &[Get],
             "/v1/tenants/{tenant_id}/files/content",

@@ -111,7 +111,7 @@ pub(super) fn with_suffix(name: &CStr, suffix: &str) -> CString {
 }
 
 /// What copies of databases are made with.
-pub(super) struct CopyPlace<'a> {
+pub(super) struct CopyContext<'a> {
     /// A directory for copies.
     pub(super) spool: &'a Path,
     /// Whether a file with this suffix was read before as it is.
@@ -124,7 +124,7 @@ pub(super) struct CopyPlace<'a> {
 pub(super) fn copy_database(
     directory: BorrowedFd<'_>,
     name: &CStr,
-    place: &CopyPlace<'_>,
+    place: &CopyContext<'_>,
 ) -> io::Result<Option<DatabaseCopy>> {
     let log_name = with_suffix(name, "-wal");
     for attempt in 0..ATTEMPTS {
@@ -171,7 +171,7 @@ pub(super) fn copy_database(
 fn copy_log(
     directory: BorrowedFd<'_>,
     name: &CStr,
-    place: &CopyPlace<'_>,
+    place: &CopyContext<'_>,
 ) -> io::Result<Option<CopiedFile>> {
     let Some((log, stat)) = open_plain(directory, name)? else {
         return Ok(None);
@@ -198,7 +198,7 @@ fn log_header(directory: impl AsFd, name: &CStr) -> io::Result<Option<[u8; LOG_H
 }
 
 /// Copies a file to one that has no name.
-fn copy_file(file: &File, size: i64, place: &CopyPlace<'_>) -> io::Result<File> {
+fn copy_file(file: &File, size: i64, place: &CopyContext<'_>) -> io::Result<File> {
     let name = format!(".checkpoint-{:x}", random_number());
     let path = place.spool.join(name);
     let copy = File::options()

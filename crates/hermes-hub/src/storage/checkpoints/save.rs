@@ -119,7 +119,7 @@ impl Checkpoints {
             if is_same {
                 return Ok(());
             }
-            tracing::warn!(tenant = %home.tenant, checkpoint = %known.saved.id, "the database does not have the last checkpoint any more");
+            tracing::warn!(tenant = %home.tenant, checkpoint = %known.saved.id, "last checkpoint is missing from the database");
             state.latest = None;
             state.files.clear();
         }

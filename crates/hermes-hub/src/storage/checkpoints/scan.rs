@@ -21,7 +21,9 @@ use rustix::{
 use tokio::sync::mpsc;
 
 use super::{
-    database::{CopyPlace, FileStamp, copy_database, is_database, now_ns, open_plain, with_suffix},
+    database::{
+        CopyContext, FileStamp, copy_database, is_database, now_ns, open_plain, with_suffix,
+    },
     limit::{HomeLimit, ScanProgress},
     manifest::{
         ChunkRef, FilePart, KnownChunks, ManifestContent, ManifestEntry, compress_chunk, escape,
@@ -128,7 +130,7 @@ impl HomeScan {
             };
             match read {
                 Err(error) if is_out_of_reach(&error) => {
-                    tracing::warn!(path = %escape(path), %error, "a file is not part of the checkpoint");
+                    tracing::warn!(path = %escape(path), %error, "file left out of the checkpoint");
                 }
                 read => read?,
             }
@@ -192,7 +194,7 @@ impl HomeScan {
             self.is_known(&path, stamp)
         };
         let check_size = |bytes: u64| self.input.progress.check_copy(bytes, self.input.limit);
-        let place = CopyPlace {
+        let place = CopyContext {
             spool,
             is_known: &is_known,
             check_size: &check_size,

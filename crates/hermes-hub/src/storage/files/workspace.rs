@@ -9,11 +9,14 @@ use std::{
 };
 
 use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
 
 use super::{
-    FileEntry, FileLimits, FileText, LineRange, Listing, SharePath,
+    FileEntry, FileLimits, FileText, FindQuery, FindResult, GrepQuery, GrepResult, LineRange,
+    Listing, SharePath,
+    budget::SearchBudget,
     directory::run_blocking,
-    text,
+    find, search, text,
     tree::{self, Tree},
 };
 use crate::{Problem, ProblemCode, storage::files::problems};
@@ -101,6 +104,28 @@ impl Workspace {
     pub async fn read(&self, path: &SharePath, lines: LineRange) -> Result<FileText, Problem> {
         let (tree, path, most) = (self.tree.clone(), path.clone(), self.limits.read_bytes);
         run_blocking(move || text::read_lines(&tree, &path, lines, most)).await
+    }
+
+    /// Searches contents; stops early when cancelled, or when the caller goes away.
+    pub async fn grep(
+        &self,
+        query: GrepQuery,
+        cancel: CancellationToken,
+    ) -> Result<GrepResult, Problem> {
+        let (tree, cancel) = (self.tree.clone(), cancel.child_token());
+        let _guard = cancel.clone().drop_guard();
+        run_blocking(move || search::search_tree(&tree, &query, SearchBudget::new(cancel))).await
+    }
+
+    /// Searches names; stops early like [`Self::grep`].
+    pub async fn find(
+        &self,
+        query: FindQuery,
+        cancel: CancellationToken,
+    ) -> Result<FindResult, Problem> {
+        let (tree, cancel) = (self.tree.clone(), cancel.child_token());
+        let _guard = cancel.clone().drop_guard();
+        run_blocking(move || find::find_paths(&tree, &query, SearchBudget::new(cancel))).await
     }
 
     pub async fn download(

@@ -105,7 +105,13 @@ pub trait CronStore {
         times: &[JobDueTime],
     ) -> Result<(), StateError>;
 
-    async fn set_job_time(&self, tenant: &TenantId, time: &JobDueTime) -> Result<(), StateError>;
+    /// Replaces a job's due time, unless it has another one by now.
+    async fn replace_job_time(
+        &self,
+        tenant: &TenantId,
+        due: Time,
+        time: &JobDueTime,
+    ) -> Result<(), StateError>;
 
     async fn job_files(&self) -> Result<Vec<(TenantId, JobFile)>, StateError>;
 

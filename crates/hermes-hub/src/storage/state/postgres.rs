@@ -38,6 +38,7 @@ mod open;
 mod open_error;
 mod overview;
 mod own_session;
+mod position;
 mod provided_skills;
 mod queue;
 mod runs;
@@ -57,6 +58,7 @@ mod writer;
 
 pub use open::PostgresOptions;
 pub use open_error::{PostgresOpenError, TablesFound};
+pub use position::DatabasePosition;
 
 use self::{
     server::ServerLink,

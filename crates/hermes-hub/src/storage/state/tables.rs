@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::StateError;
 
-/// The value in `meta` of a database whose migration was not finished. It is no part of a copy.
+/// The value in `meta` of a database whose migration was not finished. It is not part of a copy.
 pub(super) const INCOMPLETE: &str = "migration_incomplete";
 /// Rows that are read and written at once.
 pub(super) const ROWS_AT_ONCE: usize = 500;

@@ -76,7 +76,7 @@ impl EffectiveDocuments {
         let policy = policy::resolve_policy(&document, baseline).unwrap_or_else(|error| {
             tracing::error!(
                 %error,
-                "cannot read the stored policy: agents may do nothing until one is put that can be read"
+                "stored policy cannot be read; everything is denied until a valid policy is stored"
             );
             Policy::closed()
         });

@@ -90,7 +90,7 @@ impl Leases {
             }
         };
         if tokio::time::timeout(timeout, unused).await.is_err() {
-            tracing::warn!(%tenant, "requests not ended in time; what they write is refused");
+            tracing::warn!(%tenant, "requests did not end before the lease ended; their writes are refused");
         }
         Some(leaving)
     }

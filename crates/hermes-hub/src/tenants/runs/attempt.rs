@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::{
     cancelled_event,
-    decisions::{AskedApproval, PendingApproval, new_approval},
+    decisions::{PendingApproval, ReportedApproval, new_approval},
     request::run_input,
 };
 use crate::{
@@ -315,7 +315,7 @@ impl ActiveRun<'_> {
                 choices,
                 form,
             } => {
-                let told = AskedApproval {
+                let told = ReportedApproval {
                     agent_id: approval_id,
                     command,
                     description,

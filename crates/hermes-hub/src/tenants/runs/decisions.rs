@@ -176,6 +176,10 @@ fn check_answer(approval: &Approval, request: &DecisionRequest) -> Result<(), Pr
             let message = "this approval is not a form; leave `content` and `cancel` out";
             Err(unprocessable(message.to_owned()))
         }
+        (Some(form), Some(FormAnswer::Content(_))) if form.url.is_some() => {
+            let message = "this is a page to open, which has no fields: leave `content` out";
+            Err(unprocessable(message.to_owned()))
+        }
         (Some(form), Some(FormAnswer::Content(content))) => form.check(content).map_err(|wrong| {
             let field = format!("content.{}", wrong.field);
             unprocessable(wrong.to_string()).with_detail(field, wrong.reason)
@@ -190,7 +194,7 @@ fn check_answer(approval: &Approval, request: &DecisionRequest) -> Result<(), Pr
 }
 
 /// What an agent says about an approval.
-pub(super) struct AskedApproval<'a> {
+pub(super) struct ReportedApproval<'a> {
     pub(super) agent_id: &'a str,
     pub(super) command: &'a str,
     pub(super) description: &'a str,
@@ -199,7 +203,7 @@ pub(super) struct AskedApproval<'a> {
 }
 
 pub(super) fn new_approval(
-    asked: &AskedApproval<'_>,
+    asked: &ReportedApproval<'_>,
     timeout: Duration,
 ) -> Result<NewApproval, StateError> {
     let text = |text: &str| text.chars().take(MAX_TEXT_CHARS).collect::<String>();

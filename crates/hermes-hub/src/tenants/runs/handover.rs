@@ -28,7 +28,7 @@ impl Runs {
         }
         let ended = futures::future::join_all(handles.iter().map(|handle| handle.done.cancelled()));
         if tokio::time::timeout(timeout, ended).await.is_err() {
-            tracing::warn!(%tenant, "runs not left in time; what they write is refused");
+            tracing::warn!(%tenant, "runs did not stop before the lease ended; their writes are refused");
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use hermes_config::traced_span;
-use hermes_store::cron::{CronFile, Job, Schedule};
+use hermes_store::cron::{CronError, CronFile, Job, Schedule};
 use tracing::{Span, field::Empty};
 
 use super::{MAX_CONCURRENT_PLANS, MAX_DUE_BATCH, Scheduler};
@@ -94,22 +94,26 @@ impl Scheduler {
         due: Vec<DueJob>,
         now: Time,
     ) -> Result<Vec<NewFire>, StateError> {
+        // Whoever reads the file meanwhile knows more, and comes after this.
+        let turn = self.reading.take(&tenant).await;
+        let _turn = turn.map_err(|problem| StateError::Unavailable(problem.message))?;
         let context = match self.agents.tenant_lookup().cron_context(&tenant).await {
             Ok(context) => Some(context),
             Err(problem) if problem.code == ProblemCode::NotFound => None,
             Err(problem) => return Err(StateError::Unavailable(problem.message)),
         };
         let file = match &context {
-            Some(context) => load_jobs(&context.home)
-                .await
-                .map_err(StateError::broken)?
-                .ok(),
+            Some(context) => {
+                match load_jobs(&context.home).await.map_err(StateError::broken)? {
+                    // It may be readable the next time.
+                    Err(error @ CronError::Io { .. }) => return Err(StateError::broken(error)),
+                    loaded => loaded.ok(),
+                }
+            }
             None => None,
         };
         let (Some(context), Some(file)) = (context, file) else {
-            // Deleted or unreadable: nothing is due until the file is read again.
-            self.state.set_job_times(&tenant, &[]).await?;
-            self.invalidate_file(&tenant).await?;
+            self.forget_due_times(&tenant).await?;
             return Ok(Vec::new());
         };
         self.record_ticker(&tenant, context.runner).await;
@@ -152,7 +156,9 @@ impl Scheduler {
                 next: None,
                 schedule_hash: String::new(),
             };
-            self.state.set_job_time(&due.tenant, &over).await?;
+            self.state
+                .replace_job_time(&due.tenant, due.due, &over)
+                .await?;
             return Ok(None);
         };
         if let Some(last) = due.last_fired.filter(|last| *last >= due.due) {
@@ -163,7 +169,9 @@ impl Scheduler {
                 next: following.map(|next| next.timestamp().into()),
                 schedule_hash: schedule_hash(job),
             };
-            self.state.set_job_time(&due.tenant, &time).await?;
+            self.state
+                .replace_job_time(&due.tenant, due.due, &time)
+                .await?;
             return Ok(None);
         }
         let mut outcome = decide_outcome(&due, context, job, &schedule, now)?;

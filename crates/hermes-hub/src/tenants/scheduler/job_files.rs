@@ -42,9 +42,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Has a tenant's file read again although it has not changed.
-    pub(super) async fn invalidate_file(&self, tenant: &TenantId) -> Result<(), StateError> {
+    /// A tenant that is deleted, or whose file is damaged, has no due times until the file is read again, although it
+    /// may not have changed.
+    pub(super) async fn forget_due_times(&self, tenant: &TenantId) -> Result<(), StateError> {
+        self.state.set_job_times(tenant, &[]).await?;
         self.lock_seen_files().remove(tenant);
+        self.stored_files.lock().remove(tenant);
         self.state.set_job_file(tenant, None).await
     }
 

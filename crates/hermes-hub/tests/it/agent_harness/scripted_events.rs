@@ -1,7 +1,7 @@
 //! The events that scripted agents make.
 
 use hermes_protocol::{ApprovalChoice, RequestedForm, RunEvent, TokenUsage};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub(super) fn tool_started(preview: &str) -> RunEvent {
     RunEvent::ToolStarted {
@@ -70,6 +70,27 @@ pub(super) fn form_request(id: &str, field: &str) -> RunEvent {
             server: "people".to_owned(),
             message: "Who are you?".to_owned(),
             schema,
+            url: None,
+        }),
+    }
+}
+
+/// A page that is to be opened elsewhere.
+pub(super) fn page_request(id: &str, url: &str) -> RunEvent {
+    RunEvent::ApprovalRequest {
+        approval_id: id.to_owned(),
+        command: format!("Log in <b>there</b>.\n{url}"),
+        description: "the MCP server `people` asks".to_owned(),
+        choices: vec![
+            ApprovalChoice::Once,
+            ApprovalChoice::Session,
+            ApprovalChoice::Deny,
+        ],
+        form: Some(RequestedForm {
+            server: "people".to_owned(),
+            message: "Log in <b>there</b>.".to_owned(),
+            schema: Map::new(),
+            url: Some(url.to_owned()),
         }),
     }
 }

@@ -6,6 +6,7 @@
 //! | `tool` | a tool is called |
 //! | `ask=COMMAND` | a tool wants an approval for this command |
 //! | `form=FIELD` | a server wants a form with this field to be filled in, or one with defaults for `form=` |
+//! | `page=URL` | a server wants this page to be opened |
 //! | `leak=TEXT` | a tool is called with this text |
 //! | `spell=TEXT` | this text, slowly and in pieces of one letter |
 //! | `wait` | nothing, until the test releases it |
@@ -22,7 +23,8 @@ use std::{
 
 use super::{
     scripted_events::{
-        approval_request, approval_responded, completed, form_request, tool_completed, tool_started,
+        approval_request, approval_responded, completed, form_request, page_request,
+        tool_completed, tool_started,
     },
     server_replies,
 };
@@ -278,7 +280,7 @@ impl ScriptedRuntime {
                     add(tool_completed());
                 }
                 ("leak", text) => add(tool_started(text)),
-                (way @ ("ask" | "form"), command) => {
+                (way @ ("ask" | "form" | "page"), command) => {
                     add(tool_started(command));
                     let id = format!("{key}-{command}");
                     let sender = watch::Sender::new(None);
@@ -288,6 +290,7 @@ impl ScriptedRuntime {
                     }
                     add(match way {
                         "ask" => approval_request(&id, command),
+                        "page" => page_request(&id, command),
                         _ => form_request(&id, command),
                     });
                     tokio::select! {

@@ -131,6 +131,66 @@ async fn a_form_is_declined_or_left_in_the_chat_box() {
 }
 
 #[tokio::test]
+async fn a_page_that_a_server_wants_to_be_opened_is_linked_and_confirmed() {
+    const PAGE: &str = "https://login.example.com/start?next=_a_&b=1";
+    let (hub, _) = scripted_hub().await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let viewer = ConsoleBrowser::with_rights(&hub, json!({"role": "viewer"})).await;
+    for (choice, cancel, told) in [
+        ("once", None, "once"),
+        ("deny", None, "deny"),
+        ("deny", Some("true"), "deny cancelled"),
+    ] {
+        let run = start_run(&hub, "acme", &format!("page={PAGE}")).await;
+        let page = reach(&hub, "acme", &run, "waiting_for_approval").await;
+        let chat = format!("/tenants/acme/chat?session=s&run={run}");
+        for place in [page.as_str(), chat.as_str(), "/approvals"] {
+            let shown = admin.get(place).await.expect_status(200);
+            shown.assert_shows("The server people asks you to open a page");
+            shown.assert_shows("Log in &#60;b&#62;there&#60;/b&#62;.");
+            shown.assert_shows("Open login.example.com");
+            assert!(shown.attributes("href").iter().any(|link| link == PAGE));
+            shown.assert_shows("target=\"_blank\" rel=\"noopener noreferrer\"");
+            shown.assert_lacks("content:form");
+            // Who may not decide sees what is asked.
+            let seen = viewer.get(place).await;
+            assert!(!seen.attributes("href").iter().any(|link| link == PAGE));
+            if place != chat {
+                seen.assert_shows("<code>https://login.example.com/start?next=_a_&#38;b=1</code>");
+            }
+        }
+        let waiting = waiting_form(&hub).await;
+        assert_eq!(waiting["form"]["url"], PAGE);
+        let id = waiting["approvalId"].as_str().unwrap();
+        let filled = json!({"choice": "once", "content": {}});
+        let path = format!("/v1/approvals/{id}");
+        hub.post(&path, &filled).await.expect(422);
+        let mut fields = vec![("approval_id", id), ("choice", choice), ("next", "/")];
+        fields.extend(cancel.map(|cancel| ("cancel", cancel)));
+        let after = admin.submit("/do/respond_approval", &fields).await;
+        after.expect_status(200);
+        assert_eq!(output(&hub, &run).await, told);
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_a_page_of_the_web_is_shown_and_not_linked() {
+    let (hub, _) = scripted_hub().await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let run = start_run(&hub, "acme", "page=javascript:alert(1)").await;
+    let page = reach(&hub, "acme", &run, "waiting_for_approval").await;
+    for place in [page.as_str(), "/approvals"] {
+        let shown = admin.get(place).await.expect_status(200);
+        shown.assert_shows("<code>javascript:alert(1)</code>");
+        let links = shown.attributes("href");
+        assert!(
+            !links.iter().any(|link| link.starts_with("javascript")),
+            "{links:?}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn the_inbox_has_forms_apart_from_what_takes_a_yes() {
     let (hub, _) = scripted_hub().await;
     let admin = ConsoleBrowser::as_admin(&hub).await;

@@ -1,5 +1,7 @@
 //! The files of a tenant and of a share: nothing leaves its root, and nothing runs.
 
+mod search;
+
 use std::{fs, io::Write};
 
 use reqwest::{Method, header};
@@ -392,26 +394,6 @@ async fn another_group_of_the_same_name_does_not_get_what_was_removed() {
         .expect(200);
     let trash = hub.get(&format!("{share}/trash")).await.expect(200);
     assert_eq!(trash["entries"], json!([]));
-}
-
-#[tokio::test]
-async fn a_share_is_searched_by_names_texts_and_patterns() {
-    let hub = hub_with_files().await;
-    let admin = ConsoleBrowser::as_admin(&hub).await;
-    for (query, found) in [
-        ("search=report", true),
-        ("search=*.md", true),
-        ("search=RECEIPT&in=text", true),
-        ("search=inv.*e&in=pattern", true),
-        ("search=inv.*e&in=text", false),
-        ("search=nothing-of-that", false),
-    ] {
-        let page = admin.get(&format!("{SHARE}&{query}")).await;
-        let page = page.expect_status(200);
-        assert_eq!(page.shows("notes/report.md"), found, "{query}");
-    }
-    let bad = admin.get(&format!("{SHARE}&search=%5B&in=pattern")).await;
-    assert_eq!(bad.status, 400);
 }
 
 #[tokio::test]

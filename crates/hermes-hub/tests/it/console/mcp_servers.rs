@@ -38,6 +38,7 @@ pub(super) fn state(name: &str, status: &str, error: Option<&str>) -> ServerStat
         pid: Some(4242),
         restarts: 7,
         since: 1_700_000_000,
+        login_ends_at: None,
     }
 }
 

@@ -16,6 +16,7 @@ fn servers(states: &[(&str, &str)]) -> AgentReply {
         pid: None,
         restarts: 0,
         since: 0,
+        login_ends_at: None,
     });
     AgentReply::Servers(states.collect())
 }
@@ -46,9 +47,24 @@ async fn a_server_that_waits_for_a_login_is_told_of_until_somebody_logs_in() {
         "{told}"
     );
     check(servers(&waiting)).await;
+    let mut ending = servers(&[("linear", "ready"), ("time", "ready")]);
+    if let AgentReply::Servers(states) = &mut ending {
+        states[0].login_ends_at = Some(1_800_000_000);
+    }
+    let told = check(ending.clone()).await;
+    assert_eq!(told["status"], "False");
+    assert_eq!(told["reason"], "1 ending");
+    assert_eq!(
+        told["message"],
+        "logins to MCP servers end soon, log in again: `linear` at 2027-01-15T08:00:00.000Z"
+    );
+    assert_eq!(check(ending).await, told, "it is told once");
+    let overview = site.get("/v1/overview").await.expect(200);
+    assert_eq!(overview["troubles"][0]["kind"], "login");
     let told = check(servers(&[("linear", "ready")])).await;
     assert_eq!(told["status"], "True");
     let path = "/v1/events?after=0&follow=false&type=login.needed";
     let told = site.get(path).await.text;
-    assert_eq!(told.matches("\"login.needed\"").count(), 1, "{told}");
+    // That one is missing, and that one ends.
+    assert_eq!(told.matches("\"login.needed\"").count(), 2, "{told}");
 }

@@ -248,7 +248,7 @@ async fn what_reads_give_fits_their_schemas() {
             .replace("{*path}", "content/writer/SKILL.md");
         let query = match operation.name {
             "read_share_file" | "stat_share_path" => "?path=notes/report.md",
-            "grep_share" => "?pattern=invoice",
+            "grep_share" | "grep_files" => "?pattern=invoice",
             "search_sessions" => "?query=invoice",
             "read_file" => "?path=a.txt",
             _ => "",

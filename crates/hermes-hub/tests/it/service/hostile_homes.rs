@@ -32,6 +32,8 @@ async fn read_everything(site: &TestHub, what: &str) -> String {
         format!("{own}/skills/content/writer/files"),
         format!("{own}/skill-files/content/writer/SKILL.md"),
         format!("{own}/files"),
+        format!("{own}/files/grep?pattern=."),
+        format!("{own}/files/find"),
         format!("{own}/files/content?path=a.txt"),
         format!("{own}/files/download?path=a.txt"),
         format!("{own}/agent"),

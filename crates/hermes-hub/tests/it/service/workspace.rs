@@ -209,7 +209,7 @@ async fn the_quota_of_the_home_holds_for_files_that_are_sent() {
         .await
         .expect(507);
     assert_eq!(refused["reason"], "quota");
-    // What takes no more room is no matter of the quota.
+    // The quota does not concern what takes no more space.
     site.put(&format!("{files}/content"), &large)
         .await
         .expect(200);

@@ -348,6 +348,35 @@ async fn a_damaged_file_is_a_condition_of_its_tenant_and_of_no_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_was_damaged_when_its_job_was_due_is_read_again_though_it_is_the_old_one() {
+    let world = AgentHarness::new().await;
+    let tenant = world.tenant("a").await;
+    let time = ManualClock::at("2026-11-15T08:59:30Z");
+    let job = world.write_job(&tenant, "daily", "0 9 * * *", &time);
+    let clock = world.start_scheduler(&time);
+    clock.reload_jobs(&tenant).await.unwrap();
+    let due_times = async || world.state.job_times(&tenant).await.unwrap().len();
+    assert_eq!(due_times().await, 1);
+
+    let file = world.tenancy.home(&tenant).join("cron/jobs.json");
+    let content = std::fs::read(&file).unwrap();
+    let modified = std::fs::metadata(&file).unwrap().modified().unwrap();
+    std::fs::write(&file, "{\"jobs\": [").unwrap();
+    time.set("2026-11-15T09:00:00Z");
+    world
+        .wait_until("no due times", || async { due_times().await == 0 })
+        .await;
+    assert!(world.fires(&tenant, &job).await.is_empty());
+
+    std::fs::write(&file, content).unwrap();
+    let restored = std::fs::File::options().write(true).open(&file).unwrap();
+    restored.set_modified(modified).unwrap();
+    clock.store_changed_jobs(&tenant).await.unwrap();
+    assert_eq!(due_times().await, 1);
+    world.wait_for_fires(&tenant, &job, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_has_not_changed_is_not_read_again() {
     let world = AgentHarness::new().await;
     let time = ManualClock::at("2026-11-15T08:00:00Z");

@@ -3,7 +3,7 @@
 use askama::Template;
 use serde_json::json;
 
-use super::{Crumb, FileTree, SeenShare, SeenShares, TreeFacts, last_segment, parent_of};
+use super::{Crumb, FileTree, MemberShare, MemberShareList, TreeFacts, last_segment, parent_of};
 use crate::{
     Problem,
     api_types::Time,
@@ -33,7 +33,7 @@ struct FolderPage<'a> {
     trash: Option<String>,
     was_removed: bool,
     archive: Option<String>,
-    shares: Vec<(SeenShare, String)>,
+    shares: Vec<(MemberShare, String)>,
 }
 
 impl FolderPage<'_> {
@@ -198,8 +198,8 @@ pub(super) fn read_time(text: &str) -> Option<Time> {
 async fn shares_of(
     request: &PageRequest,
     tree: &FileTree,
-) -> Result<Vec<(SeenShare, String)>, Problem> {
-    let seen: SeenShares = request
+) -> Result<Vec<(MemberShare, String)>, Problem> {
+    let seen: MemberShareList = request
         .read("list_shares", json!({"tenant_id": tree.tenant}))
         .await?;
     let shares = seen.shares.into_iter().map(|share| {

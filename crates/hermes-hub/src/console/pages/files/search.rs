@@ -1,4 +1,4 @@
-//! A search in a share: by names, by a text, or by a pattern.
+//! A search in a workspace or a share: by names, by a text, or by a pattern.
 
 use askama::Template;
 use serde_json::Value;
@@ -21,12 +21,12 @@ struct SearchPage<'a> {
     path: &'a str,
     words: &'a str,
     kind: &'a str,
-    found: Vec<FoundLine>,
+    found: Vec<MatchedLine>,
     is_cut: bool,
     skipped: u64,
 }
 
-struct FoundLine {
+struct MatchedLine {
     path: String,
     address: String,
     /// The line and its number; a name has none.
@@ -51,8 +51,8 @@ pub(super) async fn show(
             };
             arguments["pattern"] = pattern.into();
             arguments["ignore_case"] = Value::Bool(kind == "text");
-            let result: GrepResult = request.read("grep_share", arguments).await?;
-            let lines = result.matches.into_iter().map(|found| FoundLine {
+            let result: GrepResult = request.read(tree.operations.grep, arguments).await?;
+            let lines = result.matches.into_iter().map(|found| MatchedLine {
                 address: tree.address_of(&found.path),
                 path: found.path,
                 line: Some((found.line, found.text)),
@@ -67,8 +67,8 @@ pub(super) async fn show(
                 format!("*{words}*")
             };
             arguments["name"] = name.into();
-            let result: FindResult = request.read("find_share_files", arguments).await?;
-            let paths = result.paths.into_iter().map(|found| FoundLine {
+            let result: FindResult = request.read(tree.operations.find, arguments).await?;
+            let paths = result.paths.into_iter().map(|found| MatchedLine {
                 address: tree.address_of(&found.path),
                 path: found.path,
                 line: None,

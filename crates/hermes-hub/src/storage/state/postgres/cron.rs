@@ -198,10 +198,23 @@ impl CronStore for PostgresState {
         write.commit().await
     }
 
-    async fn set_job_time(&self, tenant: &TenantId, time: &JobDueTime) -> Result<(), StateError> {
+    async fn replace_job_time(
+        &self,
+        tenant: &TenantId,
+        due: Time,
+        time: &JobDueTime,
+    ) -> Result<(), StateError> {
         let mut write = self.begin_change().await?;
         self.fence(&mut write, tenant).await?;
-        upsert_job_time(&mut write, tenant, time).await?;
+        let update = sqlx::query(
+            "UPDATE job_times SET next = $4, schedule_hash = $5 WHERE tenant = $1 AND job = $2 AND next = $3",
+        )
+        .bind(tenant.as_str())
+        .bind(time.job.as_str())
+        .bind(due.millis())
+        .bind(time.next.map(Time::millis))
+        .bind(&time.schedule_hash);
+        write.execute(update).await?;
         write.commit().await
     }
 

@@ -81,29 +81,34 @@ impl PostgresState {
             if self.read().await?.optional(waiting).await?.is_none() {
                 return Ok(());
             }
-            let mut session = self.begin_alone().await?;
-            let head = sqlx::query("SELECT last FROM hub_event_head FOR UPDATE");
-            let last = session.one(head).await?.count("last")?;
-            let moved = sqlx::query(
-                "WITH moved AS (
-                     DELETE FROM hub_event_inbox WHERE number = ANY(ARRAY(
-                         SELECT number FROM hub_event_inbox ORDER BY number LIMIT $2))
-                     RETURNING number, type, tenant, data, time)
-                 INSERT INTO hub_events (id, type, tenant, data, time)
-                 SELECT $1 + row_number() OVER (ORDER BY number), type, tenant, data, time FROM moved",
-            )
-            .bind(to_column(last))
-            .bind(MAX_MOVED);
-            let count = session.execute(moved).await?;
-            if count > 0 {
-                let next = sqlx::query("UPDATE hub_event_head SET last = $1");
-                session.execute(next.bind(to_column(last + count))).await?;
-            }
-            session.commit().await?;
-            if count < MAX_MOVED.unsigned_abs() {
+            if self.move_some_events(MAX_MOVED).await? < MAX_MOVED.unsigned_abs() {
                 return Ok(());
             }
         }
+    }
+
+    /// Moves the first events of the inbox to the log, at most so many; returns how many.
+    pub(super) async fn move_some_events(&self, most: i64) -> Result<u64, StateError> {
+        let mut session = self.begin_alone().await?;
+        let head = sqlx::query("SELECT last FROM hub_event_head FOR UPDATE");
+        let last = session.one(head).await?.count("last")?;
+        let moved = sqlx::query(
+            "WITH moved AS (
+                 DELETE FROM hub_event_inbox WHERE number = ANY(ARRAY(
+                     SELECT number FROM hub_event_inbox ORDER BY number LIMIT $2))
+                 RETURNING number, type, tenant, data, time)
+             INSERT INTO hub_events (id, type, tenant, data, time)
+             SELECT $1 + row_number() OVER (ORDER BY number), type, tenant, data, time FROM moved",
+        )
+        .bind(to_column(last))
+        .bind(most);
+        let count = session.execute(moved).await?;
+        if count > 0 {
+            let next = sqlx::query("UPDATE hub_event_head SET last = $1");
+            session.execute(next.bind(to_column(last + count))).await?;
+        }
+        session.commit().await?;
+        Ok(count)
     }
 }
 

@@ -22,6 +22,8 @@ use super::PostgresState;
 use crate::storage::state::{Notice, NoticeStore};
 
 const CHANNEL: &str = "hermes_hub";
+/// Nobody waits for the disk: a notice that is lost with the server does no harm, and commits of others would wait, too.
+const NOTIFY: &str = "SELECT set_config('synchronous_commit', 'off', TRUE), pg_notify($1, $2)";
 /// At most one notification in this time.
 const COLLECT_FOR: Duration = Duration::from_millis(20);
 /// The server refuses more than 8,000 bytes.
@@ -122,7 +124,7 @@ async fn send_notices(shared: Arc<SharedNotices>, pool: PgPool, node: String) {
         tokio::time::sleep(COLLECT_FOR).await;
         let pending = std::mem::take(&mut *shared.pending.lock());
         for payload in payloads(&node, &pending) {
-            let send = sqlx::query("SELECT pg_notify($1, $2)")
+            let send = sqlx::query(NOTIFY)
                 .persistent(false)
                 .bind(CHANNEL)
                 .bind(payload)

@@ -7,9 +7,10 @@ use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
 use tokio::time::timeout;
 
 use super::{
-    PostgresOpenError, PostgresState, TablesFound, leases::HeldEpochs, notices::NodeNotices,
-    open_pools, own_session::OwnSessions, schema, seen_changes::ChangeWatch, server::ServerLink,
-    session::database_error, tenants::TenantLookups, write_group::WriteGroup, writer::Writer,
+    DatabasePosition, PostgresOpenError, PostgresState, TablesFound, leases::HeldEpochs,
+    notices::NodeNotices, open_pools, own_session::OwnSessions, position::read_position, schema,
+    seen_changes::ChangeWatch, server::ServerLink, session::database_error, tenants::TenantLookups,
+    write_group::WriteGroup, writer::Writer,
 };
 use crate::storage::state::{StateError, tenant_updates::TenantUpdates};
 
@@ -50,12 +51,25 @@ impl PostgresState {
         found
     }
 
+    /// Where the database is now, without changing anything; `None` where it has no tables of a Hub.
+    pub async fn position(
+        options: &PostgresOptions,
+    ) -> Result<Option<DatabasePosition>, PostgresOpenError> {
+        let address = parse_address(options.url.expose())?;
+        let server = ServerLink::new(is_behind_pooler(&address).await?);
+        let [readers, writer] = open_pools(&address, options.max_connections, &server);
+        let found = read_position(&writer, &server).await;
+        readers.close().await;
+        writer.close().await;
+        found
+    }
+
     /// Opens the database; creates or migrates its tables.
     pub async fn open(options: &PostgresOptions, node: &str) -> Result<Self, PostgresOpenError> {
         let address = parse_address(options.url.expose())?;
         let server = ServerLink::new(is_behind_pooler(&address).await?);
         if server.is_pooled {
-            tracing::info!("a pooler lends connections of the database by transaction");
+            tracing::info!("connection pooler in transaction mode detected");
         }
         let [readers, writer] = open_pools(&address, options.max_connections, &server);
         schema::migrate(&writer, &server).await?;

@@ -74,7 +74,7 @@ pub(super) async fn migrate(pool: &PgPool, server: &ServerLink) -> Result<(), Po
 }
 
 /// `None` for an empty database.
-async fn current_version(
+pub(super) async fn current_version(
     pool: &PgPool,
     server: &ServerLink,
 ) -> Result<Option<i64>, PostgresOpenError> {
@@ -170,7 +170,7 @@ async fn migrate_to(
     Ok(())
 }
 
-async fn begin(pool: &PgPool, server: &ServerLink) -> Result<Session, StateError> {
+pub(super) async fn begin(pool: &PgPool, server: &ServerLink) -> Result<Session, StateError> {
     let begun = pool.begin().await.map_err(database_error)?;
     Ok(Session::in_transaction(begun, server))
 }

@@ -157,12 +157,12 @@ struct SharedQuestion {
     keeps_connection: bool,
     seen: SeenChanges,
     /// Those who have come since the last question began; `None` when nobody asks any more.
-    waiting: Mutex<Option<Vec<oneshot::Sender<Answer>>>>,
+    waiting: Mutex<Option<Vec<oneshot::Sender<QuestionResult>>>>,
     is_wanted: Notify,
 }
 
 /// Those who share a question share its failure.
-type Answer = Result<(), QuestionFailure>;
+type QuestionResult = Result<(), QuestionFailure>;
 
 #[derive(Debug, Clone)]
 enum QuestionFailure {
@@ -309,7 +309,7 @@ async fn ask(
     shared: &SharedQuestion,
     connection: &mut KeptConnection,
     last: &mut Option<SeenMoment>,
-) -> Answer {
+) -> QuestionResult {
     let asked = read_changes(shared, connection, last.as_ref()).await;
     let (moment, changes) = asked.map_err(|error| match error {
         StateError::Broken(cause) => QuestionFailure::Broken(cause),

@@ -113,20 +113,24 @@ impl StoredEntry {
     }
 }
 
-static INSERT_ONE: LazyLock<Arc<str>> = LazyLock::new(|| insert_statement(1).into());
-static INSERT_MANY: LazyLock<Arc<str>> =
-    LazyLock::new(|| insert_statement(MAX_ROWS_PER_INSERT).into());
+/// Statements for so many rows are kept prepared: to prepare a long one costs as much as to insert some rows. Fewer rows
+/// take the next longer statement.
+const STATEMENT_ROWS: [usize; 4] = [1, 8, 32, MAX_ROWS_PER_INSERT];
+const COLUMNS: usize = 10;
 
-/// The statement for so many rows.
+static INSERTS: LazyLock<[Arc<str>; 4]> =
+    LazyLock::new(|| STATEMENT_ROWS.map(|rows| insert_statement(rows).into()));
+
+/// The statement for up to so many rows. A row that is not needed has no number.
 fn insert_statement(rows: usize) -> String {
-    let mut sql = String::from(
-        "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash) VALUES ",
-    );
-    for row in 0..rows {
-        sql.push_str(if row == 0 { "" } else { ", " });
-        sql.push_str("(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-    }
-    sql
+    let values = vec!["(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"; rows].join(", ");
+    let source = match rows {
+        1 => format!("VALUES {values}"),
+        _ => format!("SELECT * FROM (VALUES {values}) WHERE column2 IS NOT NULL"),
+    };
+    format!(
+        "INSERT INTO audit (chain, seq, time, tenant, actor, action, decision, request_id, text, hash) {source}"
+    )
 }
 
 async fn insert_entries(
@@ -134,12 +138,11 @@ async fn insert_entries(
     chain: &str,
     rows: Vec<StoredEntry>,
 ) -> Result<(), StateError> {
-    // Only the two common lengths are worth a prepared statement.
-    let (sql, lasting) = match rows.len() {
-        1 => (Arc::clone(&INSERT_ONE), true),
-        MAX_ROWS_PER_INSERT => (Arc::clone(&INSERT_MANY), true),
-        other => (insert_statement(other).into(), false),
-    };
+    let longest = STATEMENT_ROWS.len() - 1;
+    let fits = STATEMENT_ROWS.iter().position(|&most| rows.len() <= most);
+    let index = fits.unwrap_or(longest);
+    let sql = Arc::clone(&INSERTS[index]);
+    let empty_rows = STATEMENT_ROWS[index].saturating_sub(rows.len());
     let [mut actor, mut action, mut decision] = <[Arc<str>; 3]>::default();
     let chain: Arc<str> = chain.into();
     let mut query = sqlx::query(AssertSqlSafe(sql));
@@ -156,7 +159,10 @@ async fn insert_entries(
             .bind(added.text)
             .bind(Vec::from(hash));
     }
-    query.persistent(lasting).execute(write).await?;
+    for _ in 0..empty_rows * COLUMNS {
+        query = query.bind(None::<i64>);
+    }
+    query.execute(write).await?;
     Ok(())
 }
 

@@ -215,6 +215,7 @@ async fn the_answers_of_a_form_are_kept_until_the_agent_has_them() {
         server: "people".into(),
         message: "Who?".into(),
         schema: Map::from_iter([("type".to_owned(), json!("object"))]),
+        url: None,
     };
     let mut asked = new_approval("form");
     asked.form = Some(form.clone());

@@ -38,6 +38,20 @@ async fn an_effect_and_its_entry_come_together_or_not_at_all() {
 }
 
 #[tokio::test]
+async fn any_number_of_entries_is_added_at_once() {
+    let fresh = StateFixture::new().await;
+    let mut expected = 0;
+    for count in [1, 2, 8, 9, 32, 33, 100, 101, 240] {
+        let entries = vec![entry("read"); count];
+        fresh.state.append_audit(entries).await.unwrap();
+        expected += count as u64;
+        let check = &fresh.state.verify_audit().await.unwrap()[0];
+        assert_eq!((check.entries, check.last), (expected, expected), "{count}");
+        assert_eq!(check.broken, None, "{count}");
+    }
+}
+
+#[tokio::test]
 async fn one_changed_byte_is_found_wherever_it_is() {
     for change in [
         "SELECT 1",

@@ -44,7 +44,7 @@ async fn scheduled(fresh: &StateFixture, next: Time) -> TenantId {
         next: Some(next),
         schedule_hash: "h".into(),
     };
-    fresh.state.set_job_time(&tenant, &time).await.unwrap();
+    fresh.state.set_job_times(&tenant, &[time]).await.unwrap();
     tenant
 }
 
@@ -179,13 +179,44 @@ async fn a_clock_that_jumps_back_fires_nothing_twice() {
         next: Some(now),
         schedule_hash: "h".into(),
     };
-    state.set_job_time(&tenant, &time).await.unwrap();
+    state.set_job_times(&tenant, &[time]).await.unwrap();
     let outcome = state
         .record_fires(vec![fire(&tenant, now, Some(later))])
         .await;
     assert_eq!(outcome.unwrap(), [FireOutcome::AlreadyFired]);
     let times = state.job_times(&tenant).await.unwrap();
     assert_eq!(times[0].next, Some(later), "it would be due for ever");
+}
+
+#[tokio::test]
+async fn a_due_time_that_was_set_meanwhile_is_not_replaced() {
+    let fresh = StateFixture::new().await;
+    let tenant = scheduled(&fresh, minute(1)).await;
+    let state = &fresh.state;
+    let over = JobDueTime {
+        job: job_id("job_123"),
+        next: None,
+        schedule_hash: String::new(),
+    };
+    let newer = JobDueTime {
+        next: Some(minute(2)),
+        schedule_hash: "new".into(),
+        ..over.clone()
+    };
+    let times = std::slice::from_ref(&newer);
+    state.set_job_times(&tenant, times).await.unwrap();
+    let replace = async |due| state.replace_job_time(&tenant, due, &over).await.unwrap();
+    replace(minute(1)).await;
+    assert_eq!(state.job_times(&tenant).await.unwrap(), [newer]);
+    replace(minute(2)).await;
+    assert_eq!(
+        state.job_times(&tenant).await.unwrap(),
+        std::slice::from_ref(&over)
+    );
+    // Nothing comes back that is gone.
+    state.set_job_times(&tenant, &[]).await.unwrap();
+    replace(minute(2)).await;
+    assert!(state.job_times(&tenant).await.unwrap().is_empty());
 }
 
 #[tokio::test]
@@ -211,21 +242,21 @@ async fn the_next_jobs_of_all_nodes_are_read_page_by_page() {
     let other = fresh.another_node("n2").await;
     for (tenant, times) in [("a", [1, 3, 3]), ("b", [2, 3, 9]), ("gone", [1, 1, 1])] {
         let tenant = fresh.tenant(tenant).await.id;
-        for (number, time) in times.into_iter().enumerate() {
-            let time = JobDueTime {
+        let times = times.into_iter().enumerate();
+        let mut times: Vec<_> = times
+            .map(|(number, time)| JobDueTime {
                 job: job_id(&format!("job_{number}")),
                 next: Some(minute(time)),
                 schedule_hash: "h".into(),
-            };
-            state.set_job_time(&tenant, &time).await.unwrap();
-        }
+            })
+            .collect();
+        times.push(JobDueTime {
+            job: job_id("paused"),
+            next: None,
+            schedule_hash: "h".into(),
+        });
+        state.set_job_times(&tenant, &times).await.unwrap();
     }
-    let paused = JobDueTime {
-        job: job_id("paused"),
-        next: None,
-        schedule_hash: "h".into(),
-    };
-    state.set_job_time(&tenant_id("a"), &paused).await.unwrap();
     let gone = tenant_id("gone");
     let deletion = TenantDeletion::Restorable;
     let deleted = state.delete_tenant(&gone, deletion, None, entry("delete_tenant"));

@@ -176,7 +176,7 @@ async fn the_statements_of_this_version_can_be_listed() {
     let mut connection = connect(database).await;
     let mut complete = String::new();
     for statement in statements_in_sources() {
-        // Some are put together at run time; their parts are no statements.
+        // Some are put together at run time; their parts are not statements.
         if prepare(&mut connection, &statement).await.is_ok() {
             complete.push_str(&statement);
             complete.push('\n');

@@ -1,5 +1,7 @@
 //! From events to deliveries.
 
+use std::time::Duration;
+
 use super::super::{PostgresState, Session, to_column};
 use crate::{
     api_types::{
@@ -11,6 +13,13 @@ use crate::{
         webhooks::webhook_from_row,
     },
 };
+
+/// How long events stay in the inbox where nobody wants them.
+const INBOX_TIME: Duration = Duration::from_secs(1);
+/// Of these, so many are moved at a time.
+const MOVED_UNWANTED: i64 = 500;
+/// After this time all are moved: they come faster than that.
+const MAX_INBOX_TIME: Duration = Duration::from_secs(10);
 
 /// The last event so far. Where no webhook is enabled, earlier ones need not be looked at any more.
 pub(super) async fn skip_old_events(session: &mut Session) -> Result<i64, StateError> {
@@ -30,13 +39,20 @@ pub(super) async fn fan_out(
     most: u32,
 ) -> Result<u32, StateError> {
     // Where no webhook waits for them, whoever reads the log moves them: each time is a commit. They do not stay for long,
-    // by whichever clock.
-    let wanted = sqlx::query(
-        "SELECT EXISTS (SELECT 1 FROM webhooks WHERE enabled)
-             OR COALESCE(abs(hub_now() - (SELECT time FROM hub_event_inbox ORDER BY number LIMIT 1)) > 1000, FALSE)
-                 AS wanted",
+    // by whichever clock, and few are moved at a time, because that takes the server's processors from the writers.
+    let look = sqlx::query(
+        "SELECT EXISTS (SELECT 1 FROM webhooks WHERE enabled) AS are_wanted,
+             COALESCE(abs(hub_now() - (SELECT time FROM hub_event_inbox ORDER BY number LIMIT 1)), 0) AS age",
     );
-    if !state.read().await?.one(wanted).await?.flag("wanted")? {
+    let look = state.read().await?.one(look).await?;
+    if !look.flag("are_wanted")? {
+        match Duration::from_millis(look.count("age")?) {
+            age if age > MAX_INBOX_TIME => state.move_events().await?,
+            age if age > INBOX_TIME => {
+                state.move_some_events(MOVED_UNWANTED).await.map(drop)?;
+            }
+            _ => {}
+        }
         return Ok(0);
     }
     state.move_events().await?;
