@@ -34,7 +34,8 @@ pub(crate) use crate::cli::{
         },
         session::{HubSessionArgs, HubSessionCommand},
         share::{
-            ShareArgs, ShareCommand, ShareGrepArgs, ShareRmArgs, ShareUploadArgs, ShareWriteArgs,
+            FileFindArgs, FileGrepArgs, ShareArgs, ShareCommand, ShareRmArgs, ShareUploadArgs,
+            ShareWriteArgs,
         },
         skill_library::{SkillLibraryArgs, SkillLibraryCommand},
         tenant::{
@@ -174,7 +175,7 @@ Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted.")]
     Send(Deferred<SendArgs>),
     /// Chats that messages can be sent to.
     Channels(Deferred<SubcommandArgs<ChannelsCommand>>),
-    /// Who may write to the bots: let strangers in by a code.
+    /// Who may write to the bots: approve users by pairing codes.
     Pairing(Deferred<SubcommandArgs<PairingCommand>>),
     /// Scheduled jobs, once or repeating.
     Cron(Deferred<SubcommandArgs<CronCommand>>),

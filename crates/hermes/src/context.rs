@@ -1,16 +1,18 @@
 //! What every command gets: the home, the way to print, and a runtime where one is needed.
 
-use std::time::Duration;
+use std::{fs::File, io::Read, path::Path, sync::Arc, time::Duration};
 
 use futures::future::LocalBoxFuture;
 use hermes_config::{Home, ProfileName, Settings};
-use hermes_mcp::process::GuardProgram;
+use hermes_mcp::process::{GuardHandle, GuardProgram};
 use tokio::runtime::Builder;
 
 use crate::{
     GUARD_ARGUMENT, catalog::built_in::BuiltIn, cli::Cli, failure::Failure, output::Output,
 };
 
+/// As much of a configuration is searched for local servers before it is read.
+const MAX_SEARCHED_BYTES: u64 = 1024 * 1024;
 /// How long blocking work may take at shutdown.
 const SHUTDOWN_GRACE: Duration = Duration::from_millis(200);
 
@@ -101,6 +103,16 @@ impl Context {
         })
     }
 
+    /// Starts the guard before the configuration is read, if that seems to have a local server. Needs a runtime.
+    pub(crate) fn start_guard_early(&self) -> Result<Option<Arc<GuardHandle>>, Failure> {
+        if self.ignores_config() || !names_command(&self.home.config_file()) {
+            return Ok(None);
+        }
+        let guard = Arc::new(GuardHandle::new(self.guard_program()?));
+        guard.start();
+        Ok(Some(guard))
+    }
+
     /// Runs a command's asynchronous part, which Ctrl-C ends.
     pub(crate) fn block_on<T>(
         &self,
@@ -134,6 +146,23 @@ impl Context {
     }
 }
 
+/// Whether a line of a configuration, comments aside, names a command, as the entry of a local server does. If that is
+/// wrong, the guard is started in vain, or a moment later.
+fn names_command(config: &Path) -> bool {
+    // What is not a file may be readable only once.
+    if !std::fs::metadata(config).is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let Ok(file) = File::open(config) else {
+        return false;
+    };
+    let mut text = Vec::new();
+    let read = file.take(MAX_SEARCHED_BYTES).read_to_end(&mut text);
+    let text = String::from_utf8_lossy(&text);
+    let mut lines = text.lines().map(str::trim_start);
+    read.is_ok() && lines.any(|line| !line.starts_with('#') && line.contains("command"))
+}
+
 /// The threads that a command's asynchronous part gets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum RuntimeThreads {
@@ -164,4 +193,26 @@ pub(crate) fn run_future(
     let outcome = runtime.block_on(work);
     runtime.shutdown_timeout(shutdown_grace);
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn local_servers_are_seen_before_a_configuration_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = directory.path().join("config.yaml");
+        assert!(!names_command(&config));
+        for (text, is_named) in [
+            ("mcp_servers:\n  a:\n    command: x\n", true),
+            (r#"{"mcp_servers": {"a": {"command": "x"}}}"#, true),
+            ("mcp_servers:\n  a: {url: 'https://x'}\n", false),
+            ("mcp_servers:\n  # a:\n  #   command: x\n", false),
+        ] {
+            std::fs::write(&config, text).unwrap();
+            assert_eq!(names_command(&config), is_named, "{text}");
+        }
+        assert!(!names_command(directory.path()));
+    }
 }

@@ -44,7 +44,7 @@ pub(crate) enum HubCommand {
     Audit(HubAuditArgs),
     /// The nodes of a Hub that share a database.
     Node(HubNodeArgs),
-    /// Show how many tenants are in each state, what needs somebody, and which runs failed.
+    /// Show how many tenants are in each state, what needs attention, and which runs failed.
     Overview(HubArgs),
     /// List the runs of all tenants, newest first.
     Runs(HubRunsArgs),
@@ -96,8 +96,8 @@ pub(crate) struct HubServeArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without `--to`, the database gets the tables of this version. With `--to`, everything is copied to other storage and compared;
-the source stays as it was, and the settings are not changed.
+Without `--to`, the database gets the tables of this version. With `--to`, everything is copied to
+other storage and compared. The source stays as it was, and the settings are not changed.
 
 Examples:
   hermes hub migrate
@@ -127,9 +127,13 @@ pub(crate) struct HubDoctorArgs {
 pub(crate) struct BackupArgs {
     /// The file to write, `….tar.zst`; `-` is stdout.
     pub(crate) file: PathBuf,
-    /// Include the key of the tenants' secrets. Whoever has the file can then read all of them.
+    /// Include the key of the tenants' secrets. Anyone who has the file can then read them.
     #[arg(long)]
     pub(crate) with_key: bool,
+    /// Of a Hub on PostgreSQL: write, as JSON, to which positions of the database and of the object storage their own
+    /// backups are to be restored.
+    #[arg(long, conflicts_with = "with_key")]
+    pub(crate) metadata: bool,
     #[command(flatten)]
     pub(crate) data: DataDirArgs,
 }

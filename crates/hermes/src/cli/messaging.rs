@@ -63,10 +63,10 @@ pub(crate) struct ChannelsListArgs {
 /// What can be done with pairings.
 #[derive(Debug, Subcommand)]
 pub(crate) enum PairingCommand {
-    /// List who waits to be let in, and who was.
+    /// List waiting and approved users.
     #[command(visible_alias = "ls")]
     List,
-    /// Let somebody in by the code that the bot gave them.
+    /// Approve a user by the code that the bot gave them.
     #[command(after_help = "\
 A code is valid for one hour. After five wrong codes none is accepted for an hour.
 
@@ -74,9 +74,9 @@ Examples:
   hermes pairing approve telegram ABCD2345
   hermes pairing approve telegram@work ABCD2345   for the bot account `work`")]
     Approve(PairingApproveArgs),
-    /// Let somebody in no longer. This works at once, also in a running gateway.
+    /// Revoke the approval of a user. This works at once, also in a running gateway.
     Revoke(PairingRevokeArgs),
-    /// Forget all codes that were given.
+    /// Delete all codes that are not used yet.
     ClearPending,
 }
 

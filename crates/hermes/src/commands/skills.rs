@@ -18,9 +18,8 @@ pub(super) fn run(context: &Context, command: SkillsCommand) -> Result<(), Failu
             list(context, &skills);
             Ok(())
         }
-        SkillsCommand::View(args) => {
-            view(context, &skills, &args).map_err(|failure| with_hint(failure, &skills, &args.name))
-        }
+        SkillsCommand::View(args) => view(context, &skills, &args)
+            .map_err(|failure| suggest_skill(failure, &skills, &args.name)),
     }
 }
 
@@ -86,7 +85,8 @@ fn view(context: &Context, skills: &Skills, args: &SkillViewArgs) -> Result<(), 
     Ok(())
 }
 
-fn with_hint(failure: Failure, skills: &Skills, typed: &str) -> Failure {
+/// Says which skill was probably meant, if there is none of the name.
+pub(super) fn suggest_skill(failure: Failure, skills: &Skills, typed: &str) -> Failure {
     let names = skills.list().into_iter().map(|skill| skill.name);
     match failure.kind {
         FailureKind::NotFound => failure

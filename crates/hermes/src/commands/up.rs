@@ -7,6 +7,7 @@ use hermes_agent::{conversation::Agent, policy::PolicyHandle};
 use hermes_config::Settings;
 use hermes_mcp::{
     ConfigWatch, Host, HostOptions, LinkStatus, ServerStatus, control::ControlSocket,
+    process::GuardHandle,
 };
 use serde_json::json;
 use tokio::{
@@ -69,14 +70,30 @@ pub(super) fn run(context: &Context, args: &UpArgs) -> Result<(), Failure> {
     let configuration = Arc::new(UpConfiguration::new(context));
     // It looks before the file is read, so that no edit is missed.
     let watch = (!args.once).then(|| ConfigWatch::new(&context.home));
-    let settings = configuration.load_at_start(context)?;
     // Connecting alone does not keep several threads busy.
     let threads = if args.once {
         RuntimeThreads::Current
     } else {
         RuntimeThreads::Two
     };
-    let work = run_up(context, args, &configuration, &settings, watch);
+    let work = async {
+        // It gets ready while the configuration is read.
+        let guard = if args.once {
+            context.start_guard_early()?
+        } else {
+            None
+        };
+        let settings = configuration.load_at_start(context)?;
+        Box::pin(run_up(
+            context,
+            args,
+            &configuration,
+            &settings,
+            watch,
+            guard,
+        ))
+        .await
+    };
     run_future(threads, SHUTDOWN_GRACE, Box::pin(work))
 }
 
@@ -86,6 +103,7 @@ async fn run_up(
     configuration: &Arc<UpConfiguration>,
     settings: &Settings,
     watch: Option<ConfigWatch>,
+    guard: Option<Arc<GuardHandle>>,
 ) -> Result<(), Failure> {
     let mut signals = UpSignals::new()?;
     // A port that is taken is told before anything is started.
@@ -104,6 +122,7 @@ async fn run_up(
     let options = HostOptions {
         request_handler: answers.handler(),
         reserved_names: Agent::reserved_names(),
+        started_guard: guard,
         ..HostOptions::new(context.home.clone(), context.guard_program()?)
     };
     let host = Host::start(options, settings).await;

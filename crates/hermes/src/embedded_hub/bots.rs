@@ -98,7 +98,7 @@ impl BotClaim for HubClaim {
             let request = self.routes.request(Method::DELETE, self.url);
             if let Err(error) = request.send().await {
                 let error = error.without_url();
-                tracing::warn!(%error, "failed to tell the Hub that a bot is free");
+                tracing::warn!(%error, "failed to report a released bot to the Hub");
             }
         }
         .boxed()

@@ -115,7 +115,7 @@ fn check_supported(settings: &Settings) -> Result<(), Failure> {
 pub(crate) fn database_path(settings: &Settings) -> Result<PathBuf, Failure> {
     settings.database.sqlite_path().ok_or_else(|| {
         Failure::usage("`database.url` names PostgreSQL, and this command works on an SQLite file")
-            .hint("back up PostgreSQL with its own programs, such as `pg_dump`")
+            .hint("back up PostgreSQL with its own programs, such as `pg_dump`; `hermes hub backup --metadata` writes down where it is")
     })
 }
 

@@ -1,6 +1,8 @@
 //! Several `hermes hub serve` on one PostgreSQL and one S3 server, as processes that are killed, stand still and are cut
 //! off while clients use them.
 
+mod haproxy;
+
 use std::{path::Path, sync::Arc};
 
 use hermes_testkit::{
@@ -122,7 +124,7 @@ fn a_second_node_with_the_id_of_one_that_works_does_not_start() {
 }
 
 #[test]
-fn a_node_whose_clock_is_a_month_ahead_purges_nothing_too_early() {
+fn a_node_whose_clock_is_a_month_ahead_purges_nothing_too_early_and_runs_jobs_when_they_are_due() {
     let Some(library) = installed("HERMES_TEST_FAKETIME", "") else {
         return;
     };
@@ -156,4 +158,18 @@ fn a_node_whose_clock_is_a_month_ahead_purges_nothing_too_early() {
     assert!(restored.is_success(), "{}", cluster.nodes[1].log());
     let log = cluster.nodes[1].log();
     assert!(log.contains("clock of this machine is wrong"), "{log}");
+    // By its own clock that would be long over. No other node is there to do it.
+    cluster.nodes[0].stop();
+    let soon = "SELECT to_char((now() + INTERVAL '3 seconds') AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')";
+    let soon = cluster.database.run_sql(soon);
+    let job = json!({"id": "once", "schedule": soon.trim(), "prompt": "Say hello"});
+    let create = NodeRequest::new("POST", "/v1/tenants/fresh/agent-cron", Some(job));
+    cluster.addresses.must_send(&create);
+    cluster.wait_for("/v1/tenants/fresh/runs?trigger=cron", |found| {
+        found["runs"]
+            .as_array()
+            .is_some_and(|runs| !runs.is_empty())
+    });
+    let early = "SELECT count(*) FROM fires WHERE fired_at < due - 1000";
+    assert_eq!(cluster.database.run_sql(early).trim(), "0");
 }

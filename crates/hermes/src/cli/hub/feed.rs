@@ -50,14 +50,14 @@ pub(crate) struct HubEventsArgs {
     /// After this event (default: all that are kept; with `--follow`, from now on).
     #[arg(long, value_name = "ID")]
     pub(crate) after: Option<u64>,
-    /// Go on until Ctrl-C, through connections that break.
+    /// Follow until Ctrl-C, and reconnect if the connection breaks.
     #[arg(short, long)]
     pub(crate) follow: bool,
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Deliveries are signed as Standard Webhooks has it. One that fails is sent again for a day.
+Deliveries are signed by the rules of Standard Webhooks. One that fails is sent again for a day.
 
 Examples:
   hermes hub webhook create https://ops.example.com/hermes --event run.ended --event tenant.failed

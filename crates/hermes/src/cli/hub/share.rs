@@ -64,7 +64,7 @@ pub(crate) enum ShareCommand {
     Mv {
         /// The group whose share it is.
         group: String,
-        /// The present path.
+        /// The current path.
         from: String,
         /// The new path.
         to: String,
@@ -114,6 +114,13 @@ pub(crate) struct ShareCatArgs {
 pub(crate) struct ShareGrepArgs {
     /// The group whose share it is.
     pub(crate) group: String,
+    #[command(flatten)]
+    pub(crate) query: FileGrepArgs,
+}
+
+/// What is searched in texts.
+#[derive(Debug, Args)]
+pub(crate) struct FileGrepArgs {
     /// A regular expression, in Go's syntax.
     pub(crate) pattern: String,
     /// A directory or file (default: all).
@@ -130,6 +137,13 @@ pub(crate) struct ShareGrepArgs {
 pub(crate) struct ShareFindArgs {
     /// The group whose share it is.
     pub(crate) group: String,
+    #[command(flatten)]
+    pub(crate) query: FileFindArgs,
+}
+
+/// What is searched in names.
+#[derive(Debug, Args)]
+pub(crate) struct FileFindArgs {
     /// The directory to begin in (default: the root).
     pub(crate) path: Option<String>,
     /// A pattern, such as `*.md` or `notes/**/*.md` (default: everything).

@@ -80,13 +80,13 @@ pub(crate) enum TenantCommand {
     Sync(TenantSyncArgs),
     /// List, print, save or change the files of a tenant's workspace.
     Files(TenantFilesArgs),
-    /// Show or set who a tenant's agent is.
+    /// Show or set the character of a tenant's agent.
     Soul(TenantSoulArgs),
     /// Show or set what a tenant's agent knows.
     Memory(TenantMemoryArgs),
     /// Conversations of a tenant's agent.
     Sessions(TenantSessionsArgs),
-    /// Make tenants what a file says.
+    /// Create or change tenants from a file.
     Apply(TenantApplyArgs),
     /// Print all that a tenant consists of, without secrets.
     Manifest(TenantNameArgs),
@@ -96,7 +96,7 @@ pub(crate) enum TenantCommand {
     Mcp(TenantMcpArgs),
     /// Messaging platforms of a tenant: tokens, allow-lists, state.
     Platform(TenantPlatformArgs),
-    /// Who may write to a tenant's bots, by a code.
+    /// Who may write to a tenant's bots: approve users by pairing codes.
     Pairing(TenantPairingArgs),
     /// Show what a tenant may use a day, and what it used today.
     Limits(TenantNameArgs),
@@ -329,6 +329,7 @@ pub(crate) struct TenantSyncArgs {
 Examples:
   hermes tenant files acme
   hermes tenant files acme notes/today.md --cat
+  hermes tenant files acme grep 'invoice [0-9]+'
   hermes tenant files acme put prices.csv data/prices.csv
   hermes tenant files acme upload ./site public")]
 pub(crate) struct TenantFilesArgs {

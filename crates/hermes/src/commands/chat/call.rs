@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use hermes_agent::{
-    conversation::{Conversation, UserCallError},
+    conversation::{Agent, Conversation, UserCallError},
     message::ToolCall,
     printable::printable,
     tools::tool::ProgressSink,
 };
 use hermes_config::Settings;
-use hermes_mcp::{HostRequest, RequestOutcome};
+use hermes_mcp::{Host, HostRequest, RequestOutcome};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -42,13 +42,31 @@ pub(super) async fn run(
         Err(error) => {
             let failure = Failure::new(FailureKind::Failed, error.to_string());
             Err(match &error {
-                UserCallError::NotOffered { offers, .. } if !offers.is_empty() => {
-                    failure.hint(format!("it offers: {}", offers.join(", ")))
-                }
-                _ => failure.hint("`/tools` lists what there is"),
+                UserCallError::NotOffered { tool, offers, .. } if !offers.is_empty() => failure
+                    .suggest_nearest(tool, offers.iter().cloned())
+                    .hint(format!("it offers: {}", offers.join(", "))),
+                UserCallError::NoSuchTool { name } => failure
+                    .suggest_nearest(name, callable_names(conversation, name).into_iter())
+                    .hint("`/tools` lists what there is"),
+                UserCallError::NotOffered { .. } => failure.hint("`/tools` lists what there is"),
             })
         }
     }
+}
+
+/// The names that a mistyped one may stand for. In `server.tool` it is the server that is not known, so the tool is kept.
+fn callable_names(conversation: &Conversation, typed: &str) -> Vec<String> {
+    if let Some((_, tool)) = typed.split_once('.') {
+        let settings = conversation.agent().settings();
+        let servers = settings.servers.iter();
+        return servers
+            .map(|entry| format!("{}.{tool}", entry.name))
+            .collect();
+    }
+    let registry = conversation.agent().host().map(Host::registry);
+    let registered = registry.iter().flat_map(|registry| registry.tools());
+    let registered = registered.map(|tool| tool.name.to_string());
+    registered.chain(Agent::reserved_names()).collect()
 }
 
 /// Has a running process of the home call what the line names; `None` if none has the server.

@@ -41,14 +41,24 @@ pub(super) fn chat_settings(context: &Context, args: &ChatArgs) -> Result<Settin
     }
     let unknown = unknown_toolsets(&settings, "cli", &args.toolsets);
     if let Some(word) = unknown.first() {
-        let servers = settings.servers.iter().map(|entry| entry.name.as_str());
-        let known: Vec<&str> = TOOLSETS.into_iter().chain(servers).collect();
+        let servers = settings.servers.iter();
+        let servers = servers.map(|entry| format!("mcp-{}", entry.name));
+        let known = TOOLSETS.map(str::to_owned).into_iter().chain(servers);
+        let known: Vec<String> = known.collect();
         return Err(
             Failure::usage(format!("there is no toolset or server `{word}`"))
+                .suggest_nearest(word, toolset_names(&settings).into_iter())
                 .hint(format!("there are: {}, all, no_mcp", known.join(", "))),
         );
     }
     Ok(settings)
+}
+
+/// The names of toolsets as people type them: a server's own stands for its toolset.
+pub(super) fn toolset_names(settings: &Settings) -> Vec<String> {
+    let servers = settings.servers.iter().map(|entry| entry.name.as_str());
+    let known = TOOLSETS.into_iter().chain(servers);
+    known.map(str::to_owned).collect()
 }
 
 /// Leaves out the servers that `--toolsets` has no use for: nobody can turn them on in this run.
@@ -140,13 +150,28 @@ pub(super) async fn open_conversation(
         (None, Some(None)) => SessionReference::Newest {
             source: "cli".into(),
         },
-        (None, None) => return Ok(Conversation::new_cli(agent.clone(), setup)),
+        (None, None) => {
+            check_skills(agent, &args.skills)?;
+            return Ok(Conversation::new_cli(agent.clone(), setup));
+        }
     };
     let resumed = Conversation::resume(agent.clone(), &which, setup).await;
     match resumed {
         Ok(conversation) => Ok(conversation),
         Err(error) => Err(resume_failure(agent, &error).await),
     }
+}
+
+/// Makes sure that the skills are there, before anything is sent.
+fn check_skills(agent: &Agent, names: &[String]) -> Result<(), Failure> {
+    let skills = agent.skills();
+    for name in names {
+        if let Err(error) = skills.find(name) {
+            let known = skills.list().into_iter().map(|skill| skill.name);
+            return Err(conversation_failure(&error.into()).suggest_nearest(name, known));
+        }
+    }
+    Ok(())
 }
 
 /// Why a session is not gone on with. One that there is none of may have been mistyped.

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use super::{CronJobs, status};
 use crate::{
     cli::{CronCreateArgs, CronEditArgs, CronJobArgs, CronPauseArgs, JobOptions},
+    commands::skills::suggest_skill,
     failure::Failure,
 };
 
@@ -152,7 +153,9 @@ pub(super) fn check_options(jobs: &CronJobs<'_>, options: &JobOptions) -> Result
     }
     let skills = Skills::new(&jobs.context.home, jobs.settings);
     for skill in options.skills.iter().filter(|skill| !skill.is_empty()) {
-        skills.find(skill)?;
+        skills
+            .find(skill)
+            .map_err(|error| suggest_skill(error.into(), &skills, skill))?;
     }
     Ok(())
 }

@@ -23,7 +23,7 @@ impl ServiceNotifier {
     pub(super) fn from_environment() -> Self {
         let address = std::env::var("NOTIFY_SOCKET").ok();
         let address = address.filter(|address| address.starts_with(['/', '@']));
-        let socket = address.and_then(|address| match UnixDatagram::unbound() {
+        let socket = address.and_then(|address| match open_socket() {
             Ok(socket) => Some((socket, address)),
             Err(error) => {
                 tracing::warn!(%error, "service manager cannot be notified");
@@ -64,7 +64,7 @@ impl ServiceNotifier {
             match instance.longest_deafness(SystemTime::now()) {
                 Some((label, deafness)) if deafness >= max_deafness => {
                     tracing::error!(platform = %label, seconds = deafness.as_secs(),
-                        "platform deaf for too long; the service manager restarts the gateway");
+                        "platform receives no updates; the service manager restarts the gateway");
                 }
                 _ => self.send("WATCHDOG=1"),
             }
@@ -79,6 +79,13 @@ impl ServiceNotifier {
             tracing::warn!(%error, "service manager could not be notified");
         }
     }
+}
+
+/// A service manager that reads nothing does not hold up the gateway: what its queue has no room for is not sent.
+fn open_socket() -> io::Result<UnixDatagram> {
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
 }
 
 fn send_to(socket: &UnixDatagram, address: &str, message: &[u8]) -> io::Result<()> {
@@ -114,10 +121,7 @@ mod tests {
         let manager = UnixDatagram::bind(&address).unwrap();
         manager.set_nonblocking(true).unwrap();
         let notifier = ServiceNotifier {
-            socket: Some((
-                UnixDatagram::unbound().unwrap(),
-                address.to_str().unwrap().to_owned(),
-            )),
+            socket: Some((open_socket().unwrap(), address.to_str().unwrap().to_owned())),
             watchdog: Some(Duration::from_millis(10)),
         };
         let instance = Instance::acquire(&Home::at(directory.path().join("home"))).unwrap();

@@ -1,14 +1,16 @@
 //! `hermes hub backup`, `restore` and `migrate`: all that a Hub of this machine keeps, in one file, back, or brought to this
 //! version.
 
-use std::{fs::File, io, path::Path};
+use std::{fs::File, io, io::Write as _, path::Path};
 
+use hermes_config::private_file::write_private;
 use hermes_hub::{
     settings::Settings,
     storage::{
         backup,
         backup::{KeyInBackup, RestoredCommand},
-        state::{OpenedState, SqliteState, State},
+        objects::ObjectLocation,
+        state::{OpenedState, PostgresOptions, PostgresState, SqliteState, State},
     },
 };
 use serde_json::json;
@@ -25,6 +27,9 @@ use crate::{
 
 pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
     let settings = embedded_hub::load_settings(&local_sources(&args.data))?;
+    if args.metadata {
+        return write_positions(context, &settings, &args.file);
+    }
     let path = database_path(&settings)?;
     if !path.exists() {
         let shown = settings.data_dir.display();
@@ -99,6 +104,56 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
             format!("Backed up {files}, without `secret.key`: keep that file elsewhere.")
         }
     });
+    Ok(())
+}
+
+/// Where database and objects are now. Rows refer to objects that are older than they are, so objects of that time or of
+/// a later one fit.
+fn write_positions(context: &Context, settings: &Settings, file: &Path) -> Result<(), Failure> {
+    if !settings.database.is_postgres() {
+        return Err(
+            Failure::usage("`--metadata` is for a Hub on PostgreSQL and object storage")
+                .hint("leave it out: the backup of this Hub contains everything"),
+        );
+    }
+    let options = PostgresOptions::from(&settings.database);
+    let position = context.block_on(async {
+        let position = PostgresState::position(&options).await;
+        position.map_err(|error| Failure::failed(error.to_string()))
+    })?;
+    let Some(database) = position else {
+        return Err(Failure::usage("the database does not contain a Hub")
+            .hint("`database.url` says where it is"));
+    };
+    let objects = ObjectLocation::parse(&settings.objects.url)
+        .map_err(|error| Failure::usage(error.to_string()))?;
+    let positions = json!({
+        "database": {
+            "time": database.time,
+            "systemIdentifier": database.system,
+            "timeline": database.timeline,
+            "walPosition": database.wal,
+            "tablesVersion": database.tables,
+        },
+        "objects": {
+            "url": objects.to_string(),
+            "endpoint": settings.objects.endpoint,
+            "time": database.time,
+        },
+    });
+    let text = format!("{positions:#}\n");
+    if file.as_os_str() == "-" {
+        io::stdout().write_all(text.as_bytes())?;
+        return Ok(());
+    }
+    write_private(file, text.as_bytes()).map_err(|error| {
+        Failure::failed(format!("`{}` cannot be written: {error}", file.display()))
+    })?;
+    context.output.json(positions);
+    context.output.note(format!(
+        "Wrote the positions of database and objects to `{}`. Restore the objects to that time or to a later one.",
+        file.display()
+    ));
     Ok(())
 }
 

@@ -4,7 +4,10 @@ use serde_json::Value;
 
 use super::tenant::files::{COLUMNS, print_file, save_file};
 use crate::{
-    cli::{ShareArgs, ShareCommand, ShareGrepArgs, ShareRmArgs, ShareUploadArgs, ShareWriteArgs},
+    cli::{
+        FileFindArgs, FileGrepArgs, ShareArgs, ShareCommand, ShareRmArgs, ShareUploadArgs,
+        ShareWriteArgs,
+    },
     commands::hub::client::{Column, HubCall, HubClient, call, plain_text, upload::read_bytes},
     context::Context,
     failure::Failure,
@@ -71,18 +74,11 @@ pub(crate) fn run(context: &Context, args: ShareArgs) -> Result<(), Failure> {
         }
         ShareCommand::Grep(args) => {
             let call = of("grep_share", &args.group);
-            search_text(hub, call, args)?;
+            search_text(hub, call, args.query)?;
         }
         ShareCommand::Find(args) => {
-            let call = of("find_share_files", &args.group)
-                .with_optional("path", args.path)
-                .with_optional("name", args.name)
-                .with_optional("max", args.max);
-            let answer = hub.call(&call)?;
-            for entry in answer.value["paths"].as_array().into_iter().flatten() {
-                output.line(plain_text(&entry["path"]));
-            }
-            warn_truncated(hub, &answer.value);
+            let call = of("find_share_files", &args.group);
+            find_paths(hub, call, args.query)?;
         }
         ShareCommand::Write(args) => {
             let call = of("write_share_file", &args.group);
@@ -171,7 +167,12 @@ fn note_written(hub: &HubClient<'_>, call: &HubCall) -> Result<(), Failure> {
     Ok(())
 }
 
-fn search_text(hub: &HubClient<'_>, call: HubCall, args: ShareGrepArgs) -> Result<(), Failure> {
+/// Prints the lines that an operation finds.
+pub(in crate::commands) fn search_text(
+    hub: &HubClient<'_>,
+    call: HubCall,
+    args: FileGrepArgs,
+) -> Result<(), Failure> {
     let call = call
         .with("pattern", args.pattern)
         .with_optional("path", args.path)
@@ -179,6 +180,24 @@ fn search_text(hub: &HubClient<'_>, call: HubCall, args: ShareGrepArgs) -> Resul
         .with_flag("ignore_case", args.ignore_case);
     let answer = hub.call(&call)?;
     show_matches(hub, &answer.value);
+    warn_truncated(hub, &answer.value);
+    Ok(())
+}
+
+/// Prints the paths that an operation finds.
+pub(in crate::commands) fn find_paths(
+    hub: &HubClient<'_>,
+    call: HubCall,
+    args: FileFindArgs,
+) -> Result<(), Failure> {
+    let call = call
+        .with_optional("path", args.path)
+        .with_optional("name", args.name)
+        .with_optional("max", args.max);
+    let answer = hub.call(&call)?;
+    for entry in answer.value["paths"].as_array().into_iter().flatten() {
+        hub.output().line(plain_text(&entry["path"]));
+    }
     warn_truncated(hub, &answer.value);
     Ok(())
 }

@@ -52,6 +52,11 @@ fn a_prompt_without_what_it_needs_is_refused_with_its_usage() {
     assert!(ran.stderr.contains("no argument left for `c`"), "{ran:?}");
     let ran = chat.run(&["-z", "/mcp_kit_nothing"]).exits_with(3);
     assert!(ran.stderr.contains("/mcp_kit_picture"), "{ran:?}");
+    let ran = chat.run(&["-z", "/mcp_kit_gret name=Ada"]).exits_with(3);
+    assert!(
+        ran.stderr.contains("did you mean `/mcp_kit_greet`?"),
+        "{ran:?}"
+    );
     assert!(chat.model.requests().is_empty());
 }
 

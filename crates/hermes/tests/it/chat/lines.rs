@@ -63,6 +63,9 @@ fn toolsets_are_switched_for_the_rest_of_the_conversation() {
     assert!(ran.stdout.contains("`file` is off"), "{ran:?}");
     assert!(!chat.tools(0).contains(&"read_file".to_owned()));
     assert!(ran.stderr.contains("`nothing`"), "{ran:?}");
+    let mistyped = "/tools disable fiel\n";
+    let ran = chat.hermes.run_with_input(&[], mistyped).exits_with(1);
+    assert!(ran.stderr.contains("did you mean `file`?"), "{ran:?}");
 }
 
 #[test]

@@ -163,6 +163,8 @@ fn wrong_usage_is_told_apart() {
         let ran = chat.run(args).exits_with(2);
         assert_eq!(ran.stdout.contains("\"ok\":false"), args == ["--json"]);
     }
+    let ran = chat.run(&["-q", "a", "-t", "fiel"]).exits_with(2);
+    assert!(ran.stderr.contains("did you mean `file`?"), "{ran:?}");
     assert_eq!(chat.model.requests().len(), 0);
 }
 
@@ -233,6 +235,8 @@ fn instructions_toolsets_and_skills_reach_the_model_as_asked() {
     assert!(!chat.prompt(2).contains("heron"));
     assert!(!chat.prompt(2).contains("fish"));
     chat.run(&["-z", "d", "-s", "flying"]).exits_with(1);
+    let ran = chat.run(&["-z", "d", "-s", "fishng"]).exits_with(1);
+    assert!(ran.stderr.contains("did you mean `fishing`?"), "{ran:?}");
 }
 
 #[test]

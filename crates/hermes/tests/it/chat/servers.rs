@@ -222,6 +222,17 @@ fn tools_are_listed_and_called_without_a_model() {
     assert!(ran.stderr.contains("oh"), "{ran:?}");
     let ran = chat.run(&["-q", "/call kit.fly"]).exits_with(1);
     assert!(ran.stderr.contains("it offers: echo, add"), "{ran:?}");
+    for (mistyped, meant) in [
+        ("kit.ehco", "echo"),
+        ("kti.echo", "kit.echo"),
+        ("mcp_kit_ehco", "mcp_kit_echo"),
+        ("reed_file", "read_file"),
+    ] {
+        let call = format!("/call {mistyped} text=x");
+        let ran = chat.run(&["-q", &call]).exits_with(1);
+        let asked = format!("did you mean `{meant}`?");
+        assert!(ran.stderr.contains(&asked), "{mistyped}: {ran:?}");
+    }
     let object = chat
         .run(&["-q", "/call kit.echo text=x", "--json"])
         .ok()
@@ -264,6 +275,9 @@ fn toolsets_choose_among_servers() {
             [true, true, true],
         ]
     );
+    let ran = chat.run(&["-z", "hi", "-t", "twoo"]).exits_with(2);
+    assert!(ran.stderr.contains("did you mean `two`?"), "{ran:?}");
+    assert!(ran.stderr.contains("mcp-one, mcp-two, all"), "{ran:?}");
 }
 
 #[test]

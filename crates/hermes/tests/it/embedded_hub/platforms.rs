@@ -1,5 +1,7 @@
 //! Bots of tenants: each is connected by its tenant's own process, with what the operator set in the tenant's variables.
 
+mod discord_and_slack;
+
 use std::{fs, time::Duration};
 
 use hermes_testkit::{

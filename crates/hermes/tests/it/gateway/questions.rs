@@ -126,6 +126,48 @@ fn a_form_is_told_to_those_who_watch_and_can_be_left() {
 }
 
 #[test]
+fn a_page_is_told_to_those_who_watch_and_opened_declined_or_left() {
+    let page = json!({
+        "mode": "url", "message": "Please log in.", "elicitationId": "login-1",
+        "url": "https://login.example.com/start?next=_a_&b=1",
+    });
+    let decisions = [
+        (json!({"choice": "once"}), "accept"),
+        (json!({"choice": "deny"}), "decline"),
+        (json!({"choice": "deny", "cancel": true}), "cancel"),
+    ];
+    let ask = || ScriptedAnswer::call("mcp_kit_elicit_url", &json!({"params": page}));
+    let answers = decisions
+        .iter()
+        .flat_map(|_| [ask(), ScriptedAnswer::text("done")]);
+    let script = ModelScript::new(answers);
+    let place = with_server(script, "approvals: {mode: 'off', timeout: 60}");
+    let gateway = place.start();
+    for (decision, outcome) in &decisions {
+        let run = gateway.run(&json!({"input": "ask"}));
+        gateway.question(&run);
+        let path = format!("/v1/runs/{run}/approval");
+        let filled = json!({"choice": "once", "content": {}});
+        let (status, refused) = gateway.post(&path, &filled);
+        assert_eq!(status, 400, "{refused}");
+        let (status, decided) = gateway.post(&path, decision);
+        assert_eq!(status, 200, "{decided}");
+        gateway.wait_for(&run, "completed");
+        let request = place.model.requests().pop().unwrap();
+        let told = request.body["messages"].as_array().unwrap().last().unwrap();
+        assert!(told.to_string().contains(outcome), "{decision}: {told}");
+        let events = gateway.events(&run);
+        let asked = events
+            .iter()
+            .find(|event| event["event"] == "approval.request");
+        let form = &asked.unwrap()["form"];
+        assert_eq!(form["server"], "kit");
+        assert_eq!(form["message"], "Please log in.");
+        assert_eq!(form["url"], page["url"]);
+    }
+}
+
+#[test]
 fn a_stopped_run_is_over_within_a_second_whatever_it_waits_for() {
     let stalled = ScriptedAnswer::text("begun").with(|reply| reply.ending = ReplyEnding::Stalled);
     let script = ModelScript::default()

@@ -2,6 +2,9 @@
 
 use std::fs;
 
+use hermes_testkit::postgres::TestDatabase;
+use serde_json::Value;
+
 use crate::{harness::test_home::TestHome, hub::hub_process::HubProcess};
 
 #[test]
@@ -33,6 +36,56 @@ fn a_backup_of_a_running_hub_restores_to_an_equal_one() {
     assert_eq!(text.stdout, "text");
     let env = restored.json(&["tenant", "env", "list", "acme"]);
     assert_eq!(env["env"][0]["name"], "API_KEY");
+}
+
+#[test]
+fn the_positions_of_database_and_objects_are_written_and_their_backups_left_to_others() {
+    let database = TestDatabase::create();
+    let home = TestHome::fresh();
+    fs::create_dir(home.path()).unwrap();
+    let objects = format!("file://{}", home.beside("objects").display());
+    let settings = home.beside("shared.yaml");
+    let text = format!(
+        "database:\n  url: {}\nobjects:\n  url: {objects}\n",
+        database.url()
+    );
+    fs::write(&settings, text).unwrap();
+    let file = home.beside("positions.json");
+    let place = ["--config", settings.to_str().unwrap()];
+    let backup = ["hub", "backup", file.to_str().unwrap()];
+    let metadata = [&backup[..], &["--metadata"], &place].concat();
+    let refused = home.run(&metadata).exits_with(2);
+    assert!(
+        refused.stderr.contains("does not contain a Hub"),
+        "{refused:?}"
+    );
+
+    let database_setting = format!("database.url={}", database.url());
+    let objects_setting = format!("objects.url={objects}");
+    let hub = HubProcess::with_settings(home, &[&database_setting, &objects_setting]);
+    hub.run(&["group", "create", "team"]).ok();
+    let before = database.run_sql("SELECT pg_current_wal_flush_lsn()");
+    hub.run(&metadata).ok();
+    let written: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let found = &written["database"];
+    let wal = found["walPosition"].as_str().unwrap();
+    let is_later = format!("SELECT '{wal}'::pg_lsn >= '{before}'::pg_lsn");
+    assert_eq!(database.run_sql(&is_later), "t");
+    let system = database.run_sql("SELECT system_identifier FROM pg_control_system()");
+    assert_eq!(found["systemIdentifier"], system.as_str());
+    let tables = database.run_sql("SELECT version FROM hub_schema");
+    assert_eq!(found["tablesVersion"].to_string(), tables);
+    assert_eq!(written["objects"]["url"], objects.as_str());
+    assert_eq!(written["objects"]["time"], found["time"]);
+
+    let refused = hub.run(&[&backup[..], &place].concat()).exits_with(2);
+    assert!(refused.stderr.contains("--metadata"), "{refused:?}");
+    let refused = HubProcess::new().run(&["hub", "backup", "-", "--metadata"]);
+    let refused = refused.exits_with(2);
+    assert!(
+        refused.stderr.contains("contains everything"),
+        "{refused:?}"
+    );
 }
 
 #[test]

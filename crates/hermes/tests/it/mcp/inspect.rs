@@ -88,6 +88,16 @@ fn a_package_runner_that_still_fetches_is_waited_for_and_that_is_said() {
     assert!(ran.stdout.contains("ready kit"), "{ran:?}");
     let told = "kit: waiting for `npx` to fetch it and start it";
     assert_eq!(ran.stderr.matches(told).count(), 1, "{ran:?}");
+
+    let words = ["mcp", "add", "new", "--yes", "--connect-timeout", "2", "--"];
+    let (runner, behaviour) = (runner.to_str().unwrap(), slow["args"][0].as_str().unwrap());
+    let hermes = Hermes::new();
+    let ran = hermes
+        .run(&[&words[..], &[runner, behaviour]].concat())
+        .ok();
+    let told = "new: waiting for `npx` to fetch it and start it";
+    assert_eq!(ran.stderr.matches(told).count(), 1, "{ran:?}");
+    assert_eq!(hermes.entry("new")["connect_timeout"], json!(2));
 }
 
 // `hermes mcp demo`.

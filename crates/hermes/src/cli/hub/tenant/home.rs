@@ -4,11 +4,15 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use crate::cli::{ConfirmArgs, PageArgs, VersionArgs};
+use crate::cli::{ConfirmArgs, FileFindArgs, FileGrepArgs, PageArgs, VersionArgs};
 
-/// What can be changed in a workspace.
+/// What can be searched and changed in a workspace.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantFilesCommand {
+    /// Search the text of files.
+    Grep(FileGrepArgs),
+    /// Find paths by a pattern.
+    Find(FileFindArgs),
     /// Write a file of the workspace.
     Put {
         /// The file of this machine; `-` is stdin.
@@ -33,7 +37,7 @@ pub(crate) enum TenantFilesCommand {
     },
     /// Move a file or directory; nothing is overwritten.
     Mv {
-        /// The present path.
+        /// The current path.
         from: String,
         /// The new path.
         to: String,
@@ -56,7 +60,7 @@ pub(crate) enum TenantFilesCommand {
 pub(crate) struct TenantSoulArgs {
     /// The tenant's id.
     pub(crate) tenant: String,
-    /// The file with the new text; `-` is stdin. Without it, the present text is printed.
+    /// The file with the new text; `-` is stdin. Without it, the current text is printed.
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) version: VersionArgs,
@@ -69,7 +73,7 @@ pub(crate) struct TenantMemoryArgs {
     /// What the agent noted about its work, or what it knows about its users.
     #[arg(value_parser = ["memory", "user"], default_value = "memory")]
     pub(crate) kind: String,
-    /// The file with the new text; `-` is stdin. Without it, the present text is printed.
+    /// The file with the new text; `-` is stdin. Without it, the current text is printed.
     pub(crate) file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) version: VersionArgs,
@@ -98,7 +102,7 @@ pub(crate) enum TenantSessionsCommand {
     Show {
         /// The conversation's id.
         session: String,
-        /// Include messages that were summed up since.
+        /// Include messages that were summarized since.
         #[arg(long)]
         all: bool,
         #[command(flatten)]

@@ -19,10 +19,10 @@ pub(crate) struct TenantModelArgs {
     pub(crate) tenant: String,
     /// The model to use from now on.
     pub(crate) name: Option<String>,
-    /// Who offers it.
+    /// The provider that offers it.
     #[arg(long)]
     pub(crate) provider: Option<String>,
-    /// Another endpoint.
+    /// The address of its endpoint.
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// The tenant's variable that holds the key.
@@ -34,7 +34,7 @@ pub(crate) struct TenantModelArgs {
     /// How many tokens fit into one request with its reply.
     #[arg(long, value_name = "TOKENS")]
     pub(crate) context_length: Option<u32>,
-    /// Ask it one word.
+    /// Test it with a short request.
     #[arg(long)]
     pub(crate) test: bool,
 }

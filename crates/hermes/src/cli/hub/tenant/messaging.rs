@@ -62,7 +62,7 @@ pub(crate) struct TenantPlatformSetArgs {
     /// Everybody may use it.
     #[arg(long)]
     pub(crate) allow_all_users: bool,
-    /// What strangers get: `pair`, a code, or `ignore`.
+    /// What unknown users get: `pair`, a code, or `ignore`.
     #[arg(long, value_name = "REPLY", value_parser = ["pair", "ignore"])]
     pub(crate) strangers: Option<String>,
     /// The chat where messages go that name none.
@@ -84,16 +84,16 @@ pub(crate) struct TenantPairingArgs {
 /// What can be done with pairing.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantPairingCommand {
-    /// List who was let in, and who waits.
+    /// List approved and waiting users.
     List,
-    /// Let in whoever was sent a code.
+    /// Approve the user who was sent a code.
     Approve {
         /// `telegram`, or `telegram@work` for a further bot.
         account: String,
         /// The code.
         code: String,
     },
-    /// Shut out somebody who was let in.
+    /// Revoke the approval of a user.
     Revoke {
         /// `telegram`, or `telegram@work` for a further bot.
         account: String,

@@ -110,8 +110,13 @@ impl TypedPrompt {
             if known.is_empty() {
                 return failure.hint("no MCP server that is connected has prompts");
             }
-            let names: Vec<String> = known.iter().map(PromptCommand::usage).collect();
-            failure.hint(format!("there are: {}", names.join(", ")))
+            let names = known.iter().map(|command| command.name.to_string());
+            let usages: Vec<String> = known.iter().map(PromptCommand::usage).collect();
+            match hermes_config::nearest(slash.name, names) {
+                Some(name) => failure.hint(format!("did you mean `/{name}`?")),
+                None => failure,
+            }
+            .hint(format!("there are: {}", usages.join(", ")))
         };
         let Some(host) = conversation.agent().host() else {
             return Err(unknown(&[]));

@@ -6,7 +6,10 @@ use hermes_agent::conversation::{Conversation, ToolsetEntry, ToolsetKind, Toolse
 use hermes_mcp::{Host, ServerStatus};
 
 use crate::{
-    commands::state::{pluralize, status_note, unix_now},
+    commands::{
+        chat::start,
+        state::{pluralize, status_note, unix_now},
+    },
     failure::Failure,
     output::printable,
 };
@@ -35,8 +38,10 @@ fn set_enabled(
     switch: ToolsetSwitch,
 ) -> Result<String, Failure> {
     if !conversation.switch_toolset(name, switch) {
+        let names = start::toolset_names(&conversation.agent().settings());
         return Err(
             Failure::failed(format!("there is no toolset or server `{name}`"))
+                .suggest_nearest(name, names.into_iter())
                 .hint("`/tools` lists what there is"),
         );
     }

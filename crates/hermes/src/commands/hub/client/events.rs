@@ -149,7 +149,13 @@ impl<'h, 'c> RunWatcher<'h, 'c> {
                     .find(|text| !text.is_empty())
                     .unwrap_or_default();
                 self.note(&format!("? waiting for a decision: {what}"));
-                let how = if event["form"].is_null() {
+                let page = event.pointer("/form/url").and_then(Value::as_str);
+                if let Some(page) = page {
+                    self.note(&format!("  page to open: {}", printable(page)));
+                }
+                let how = if page.is_some() {
+                    "says that it was opened, `--deny` declines it"
+                } else if event["form"].is_null() {
                     "allows it, `--deny` denies it"
                 } else {
                     "with `--content JSON` fills it in, `--deny` declines it"

@@ -1,11 +1,14 @@
-//! `hermes tenant files T put|rm|mv|mkdir|upload`: changing the workspace of a tenant.
+//! `hermes tenant files T grep|find|put|rm|mv|mkdir|upload`: searching and changing the workspace of a tenant.
 
 use super::tenant_call;
 use crate::{
     cli::TenantFilesCommand,
-    commands::hub::client::{
-        HubClient, plain_text,
-        upload::{pack_directory, read_bytes},
+    commands::hub::{
+        client::{
+            HubClient, plain_text,
+            upload::{pack_directory, read_bytes},
+        },
+        share::{find_paths, search_text},
     },
     failure::Failure,
 };
@@ -17,6 +20,12 @@ pub(super) fn run(
 ) -> Result<(), Failure> {
     let output = hub.output();
     match command {
+        TenantFilesCommand::Grep(query) => {
+            search_text(hub, tenant_call("grep_files", tenant), query)?;
+        }
+        TenantFilesCommand::Find(query) => {
+            find_paths(hub, tenant_call("find_files", tenant), query)?;
+        }
         TenantFilesCommand::Put {
             file,
             path,

@@ -185,12 +185,13 @@ impl ImportPlan {
             let is_skipped = self.skipped.iter().any(|skipped| skipped.name == *name);
             let is_known = is_skipped || self.wanted.iter().any(|w| w.server.name == *name);
             if !is_known {
-                let known: Vec<&str> = self.wanted.iter().map(|w| w.server.name.as_str()).collect();
+                let known = self.wanted.iter().map(|w| w.server.name.clone());
+                let known: Vec<String> = known.collect();
                 return Err(Failure::new(
                     FailureKind::NotFound,
                     format!("no server `{name}` was found"),
                 )
-                .hint(format!("found: {}", known.join(", "))));
+                .suggest_name(name, "found", &known));
             }
         }
         self.wanted.retain(|w| names.contains(&w.server.name));

@@ -54,11 +54,13 @@ fn kill_server(context: &Context, name: &str, processes: &[ProcessRecord]) -> Re
         .filter(|process| process.server.as_str() == name)
         .collect();
     if targets.is_empty() {
+        let running = processes.iter().map(|process| process.server.to_string());
         return Err(Failure::new(
             FailureKind::NotFound,
             format!("no process of `{name}` runs"),
         )
         .about(hermes_config::ServerName::new(name))
+        .suggest_nearest(name, running)
         .hint("`hermes mcp ps` lists what runs"));
     }
     context.block_on(async {

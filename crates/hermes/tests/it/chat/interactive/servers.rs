@@ -172,14 +172,14 @@ fn a_change_that_touches_no_server_counts_for_servers_that_ask() {
     let config = std::fs::read_to_string(file).unwrap();
     let config = config.replace("auxiliary: {", "auxiliary: {mcp: {model: small}, ");
     place.home.write_config(&config);
-    // Nothing is shown of it, so it is tried until it counts.
+    // Nothing is shown of it, so it is tried until it counts. Not without a pause: a server may ask ten times a minute.
     for _ in 0..100 {
         talk.line("/call kit.sample prompt=two");
         talk.prompt();
         if model() == "small" {
             return;
         }
-        std::thread::sleep(std::time::Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(100));
     }
     panic!("still {}", model());
 }

@@ -106,6 +106,38 @@ const scenes = {
     return { faults, said, sawItGrow: !early.includes('word39') };
   },
 
+  // What the agent asks is decided in the chat, and it goes on there.
+  async chatAsks() {
+    const { page, faults } = await enter();
+    await page.goto(`${base}/tenants/acme/chat`);
+    await page.locator('#words').fill('clear up');
+    await page.locator('#words').press('Enter');
+    const ask = page.locator('.ask').first();
+    await ask.getByText('rm -r old').waitFor();
+    const isInChat = new URL(page.url()).pathname === '/tenants/acme/chat';
+    const tool = await page.locator('#talk .step code').first().innerText();
+    await ask.locator('button[value=once]').click();
+    await page.locator('.ask').first().waitFor({ state: 'detached' });
+    await page.locator('#talk .agent').first().waitFor();
+    await gone(page, '#working');
+    return { faults, isInChat, tool };
+  },
+
+  // A file that is dropped on the form is sent, and is there.
+  async dropFile() {
+    const { page, faults } = await enter();
+    await page.goto(`${base}/tenants/acme/files`);
+    const dataTransfer = await page.evaluateHandle(() => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File(['this was dropped'], 'dropped.txt', { type: 'text/plain' }));
+      return transfer;
+    });
+    await page.locator('form[data-upload]').dispatchEvent('drop', { dataTransfer });
+    await page.locator('main a', { hasText: /^dropped\.txt$/ }).first().click();
+    await page.locator('main').getByText('this was dropped').first().waitFor();
+    return { faults };
+  },
+
   // What a screen reader is told: that a run waits and that one has ended, on the page of the run and on any other.
   async announcements() {
     const { page, faults, loads } = await enter();

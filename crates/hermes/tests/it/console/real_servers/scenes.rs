@@ -66,17 +66,40 @@ async fn a_run_is_watched_live_to_its_end_also_when_its_stream_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_in_the_chat_is_read_while_it_is_written() {
+async fn an_answer_in_the_chat_is_read_while_it_is_written_and_a_question_decided_there() {
     if node().is_none() {
         return;
     }
     let site = ConsoleSite::start().await;
-    let Some(done) = play(&site, "chat").await else {
+    let Some(done) = play_all(&site, ["chat", "chatAsks"]).await else {
         return;
     };
-    assert_eq!(done["sawItGrow"], true, "{done}");
+    let [chat, asks] = &done[..] else {
+        panic!("{done:?}");
+    };
+    assert_eq!(chat["sawItGrow"], true, "{chat}");
     // What came live is not there twice when the page is read again.
-    assert_eq!(done["said"], 1, "{done}");
+    assert_eq!(chat["said"], 1, "{chat}");
+    assert_eq!(asks["isInChat"], true, "{asks}");
+    assert_eq!(asks["tool"], "terminal", "{asks}");
+    let old = site.hub.tenant_home("acme").join("workspace/old");
+    assert!(!old.exists(), "it was allowed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_is_dropped_on_the_page_is_sent() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    if play(&site, "dropFile").await.is_none() {
+        return;
+    }
+    let dropped = site.hub.tenant_home("acme").join("workspace/dropped.txt");
+    assert_eq!(
+        std::fs::read_to_string(dropped).unwrap(),
+        "this was dropped"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

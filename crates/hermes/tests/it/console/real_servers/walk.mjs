@@ -14,7 +14,7 @@
 //
 // The source is judged by html-validate once for each reader. axe-core judges what no reader before had in the same corner:
 // by all of its rules in the first of the two, by those of colours and places in the second. A page is loaded in the corner in
-// which the one before was left: half of them on a phone.
+// which the one before was left: half of them on a phone. The first reader also sees each page on a screen of 3840 px.
 
 import { openContext, signInDirectly, startBrowser, TIMEOUT } from './browser.mjs';
 import { findScroll, findTurned, judgeSource, openDetails, runAxe } from './judge.mjs';
@@ -27,6 +27,8 @@ const CORNERS = {
   plainPhone: { width: 320, height: 640, dark: false },
   plainWide: { width: 1280, height: 900, dark: true },
 };
+
+const LARGE_SCREEN = { width: 3840, height: 2160 };
 
 // The same for everybody, and long: looked at once by whoever comes first.
 const COMMON = ['/docs'];
@@ -100,7 +102,7 @@ const judgeHelp = async (page, name, add) => {
 };
 
 // Looks at one page in both corners, beginning with the present one. Returns its links.
-const lookAt = async (page, address, corners, hasScripts, addTo) => {
+const lookAt = async (page, address, corners, hasScripts, addTo, isFirst) => {
   const add = addTo(corners[0]);
   const answer = await open(page, address, add);
   if (!answer) return [];
@@ -116,6 +118,12 @@ const lookAt = async (page, address, corners, hasScripts, addTo) => {
     if (scroll) add({ rule: 'horizontal-scroll', detail: scroll });
     if (corner.axe) (await runAxe(page, name, number === 0)).forEach(add);
     if (corner.axe && address === '/') await judgeHelp(page, name, add);
+  }
+  if (hasScripts && isFirst) {
+    await page.setViewportSize(LARGE_SCREEN);
+    const scroll = await findScroll(page);
+    if (scroll) addTo('large')({ rule: 'horizontal-scroll', detail: scroll });
+    await turnTo(page, CORNERS[corners.at(-1)], hasScripts);
   }
   return links;
 };
@@ -139,7 +147,7 @@ const walk = async (browser, reader, corners, known) => {
     const addTo = (corner) => (finding) => findings.push({ reader: reader.name, corner, page: address, ...finding });
     let links = [];
     try {
-      links = await lookAt(page, address, corners, hasScripts, addTo);
+      links = await lookAt(page, address, corners, hasScripts, addTo, reader === readers[0]);
     } catch (error) {
       addTo(corners[0])({ rule: 'walk', detail: error.message.split('\n')[0] });
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hermes_testkit::eventually;
+use hermes_testkit::{eventually, eventually_some};
 
 use super::{super::real_hub::TIMEOUT, *};
 
@@ -25,9 +25,12 @@ async fn no_more_runs_go_on_at_once_than_the_policy_allows() {
         if is_parallel {
             hub.wait_for(&second, is_at_work).await;
         } else {
-            tokio::time::sleep(Duration::from_secs(2)).await;
-            let waiting = hub.get(&second).await;
-            assert_eq!(waiting["status"], "queued", "{waiting}");
+            let begins = async || {
+                let shown = hub.get(&second).await;
+                (shown["status"] != "queued").then_some(shown)
+            };
+            let begun = eventually_some(Duration::from_secs(2), begins).await;
+            assert!(begun.is_none(), "{begun:?}");
         }
         fs::write(go(&hub), "").unwrap();
         for run in [first, second] {

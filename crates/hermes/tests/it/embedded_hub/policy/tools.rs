@@ -1,6 +1,8 @@
 //! `tools` and `approvals`: a tenant that writes a note.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, time::Duration};
+
+use hermes_testkit::eventually_some;
 
 use super::*;
 
@@ -101,7 +103,12 @@ async fn an_approval_that_nobody_gives_is_denied_after_the_policys_time() {
     let run = hub.start_run("acme", "begin").await;
     hub.wait_for(&run, |run| run["status"] == "waiting_for_approval")
         .await;
-    tokio::time::sleep(std::time::Duration::from_secs(2)).await;
+    let goes_on = async || {
+        let shown = hub.get(&run).await;
+        (shown["status"] != "waiting_for_approval").then_some(shown)
+    };
+    let gone_on = eventually_some(Duration::from_secs(2), goes_on).await;
+    assert!(gone_on.is_none(), "{gone_on:?}");
     decide(&hub, &run, "once").await;
     hub.wait_for_end(&run).await;
     assert!(note(&hub).exists());

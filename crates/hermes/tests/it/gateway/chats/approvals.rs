@@ -97,7 +97,7 @@ fn words_and_commands_decide_too() {
         home.request()
             .is_some_and(|message| message.text.contains("Allowed once by Ada"))
     });
-    // The word was no message to the model.
+    // The word was not a message to the model.
     assert!(!home.told().contains("\"yes\""), "{}", home.told());
     wait_until("a title", || home.gateway.model.requests().len() == 3);
     home.telegram.say(ADA, "once more");

@@ -115,7 +115,7 @@ fn a_form_is_asked_field_by_field_and_a_wrong_answer_is_asked_for_again() {
     assert!(result.contains(r#""age":36"#), "{result}");
     assert!(result.contains(r#""name":"AdaLovelace""#), "{result}");
     home.wait_for_change(&review.id, "Answered by Ada (Telegram)");
-    // The answers went to the server, and were no messages to the model.
+    // The answers went to the server, and were not messages to the model.
     wait_until("an answer", || {
         home.telegram.answers(ADA).contains(&"Finished.".to_owned())
     });

@@ -243,3 +243,83 @@ fn strangers_cause_no_request_and_get_no_answer_on_any_platform() {
     assert!(places.discord.answers(&discord_chat).is_empty());
     assert!(places.slack.bot_messages(&slack_chat).is_empty());
 }
+
+/// The files below a directory, but for what people write their tokens into.
+fn written_files(directory: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let entry = entry.unwrap();
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            files.extend(written_files(&entry.path()));
+        } else if kind.is_file() && entry.file_name() != ".env" {
+            files.push(entry.path());
+        }
+    }
+    files
+}
+
+#[test]
+fn no_token_is_written_or_printed_whatever_fails() {
+    let mut all = ThreePlatformHome::new(ModelScript::echo());
+    let command = all.home.gateway.home.command(&["gateway", "run", "-vv"]);
+    let mut gateway = all.home.start_command(command);
+    let wait_for_state = |gateway: &GatewayProcess, state: &str| {
+        for platform in ChatPlatform::ALL {
+            let label = platform.label();
+            wait_until(&format!("{label} is {state}"), || {
+                gateway.platform(label)["state"] == state
+            });
+        }
+    };
+    wait_for_state(&gateway, "connected");
+    for platform in ChatPlatform::ALL {
+        all.say(platform, "before");
+        all.wait_for_answers(platform, 1);
+    }
+    let refused = json!({"ok": false, "error_code": 500, "description": "failed"});
+    let fault = PlatformFault::Status(500, refused);
+    all.home.telegram.fail("sendMessage", fault);
+    all.home.telegram.go_offline();
+    all.discord.go_offline();
+    all.slack.stop();
+    wait_for_state(&gateway, "reconnecting");
+    all.home.telegram.come_back();
+    all.discord.come_back();
+    all.slack.resume();
+    wait_for_state(&gateway, "connected");
+    for platform in ChatPlatform::ALL {
+        all.say(platform, "after");
+        all.wait_for_answers(platform, 2);
+    }
+    gateway.process.signal(rustix::process::Signal::TERM);
+    assert_eq!(gateway.process.wait(), Some(0));
+    let rest = std::time::Duration::from_millis(100);
+    let mut printed = gateway.process.lines_within(rest);
+    printed.append(&mut gateway.process.seen);
+    assert!(printed.iter().any(|line| line.contains("platform")));
+    // Without `-v` there is a file instead.
+    let mut gateway = all.start();
+    all.home.telegram.go_offline();
+    wait_until("Telegram is missed", || {
+        gateway.platform("telegram")["state"] == "reconnecting"
+    });
+    gateway.process.signal(rustix::process::Signal::TERM);
+    assert_eq!(gateway.process.wait(), Some(0));
+    let mut texts: Vec<(String, Vec<u8>)> = written_files(&all.home.gateway.home.path())
+        .into_iter()
+        .map(|path| (path.display().to_string(), std::fs::read(&path).unwrap()))
+        .collect();
+    assert!(texts.iter().any(|(path, _)| path.contains("logs/")));
+    texts.extend(printed.into_iter().map(|line| (line.clone(), line.into())));
+    let env = std::fs::read_to_string(all.home.gateway.home.path().join(".env")).unwrap();
+    let tokens = env.lines().filter_map(|line| line.split_once("_TOKEN="));
+    let tokens: Vec<&str> = tokens.map(|(_, token)| token).chain([TOKEN]).collect();
+    assert_eq!(tokens.len(), 4);
+    for (place, bytes) in &texts {
+        let text = String::from_utf8_lossy(bytes);
+        for token in &tokens {
+            assert!(!text.contains(token), "{place} has {token}");
+        }
+    }
+}

@@ -2,9 +2,13 @@
 
 use hermes_config::Home;
 use hermes_store::runtime::{InboxCounts, RuntimeStore};
-use hermes_testkit::platform::{DiscordServer, SlackPost, SlackServer};
+use hermes_testkit::{
+    Behaviour, ExitAtStart, OversizedLine,
+    platform::{DiscordServer, SlackPost, SlackServer},
+};
 
 use super::*;
+use crate::harness::program::entry;
 
 #[test]
 fn a_server_that_hangs_delays_no_platform() {
@@ -19,6 +23,60 @@ fn a_server_that_hangs_delays_no_platform() {
         "{:?}",
         asked.elapsed()
     );
+}
+
+#[test]
+fn servers_that_crash_die_or_flood_hold_up_no_chat() {
+    let crashing = Behaviour::new().process(|process| {
+        process.exit_at_start = Some(ExitAtStart {
+            code: 3,
+            stderr: "boom".into(),
+        });
+    });
+    let flooding = Behaviour::new().process(|process| {
+        process.stderr_flood = 4 << 20;
+        process.oversized_line = Some(OversizedLine {
+            bytes: 17 << 20,
+            instead_of: "big".into(),
+        });
+    });
+    let dying = Behaviour::new().calls(|calls| calls.die_after = Some(1));
+    let servers = json!({
+        "crash": entry(&crashing), "flood": entry(&flooding), "dying": entry(&dying),
+    });
+    let more =
+        format!("mcp_servers: {servers}\nauxiliary: {{title_generation: {{enabled: false}}}}");
+    let script = ModelScript::default()
+        .rule(
+            "flood me",
+            ScriptedAnswer::call("mcp_flood_big", &json!({})),
+        )
+        .rule("16 MiB", ScriptedAnswer::text("That was too much."))
+        .rule(
+            "greet",
+            ScriptedAnswer::call("mcp_dying_echo", &json!({"text": "plums"})),
+        )
+        .rule("plums", ScriptedAnswer::text("It said plums."));
+    let home = ChatHome::with_more(script, &more);
+    let gateway = home.start();
+    for name in ["flood", "dying"] {
+        wait_until(name, || {
+            let health = gateway.get("/health/detailed");
+            let mut servers = health["mcp_servers"].as_array().unwrap().iter();
+            servers.any(|server| server["name"] == name && server["status"] == "ready")
+        });
+    }
+    let ask = |text: &str| {
+        let before = home.telegram.answers(ADA).len();
+        home.telegram.say(ADA, text);
+        home.wait_for_answers(ADA, before + 1).remove(before)
+    };
+    assert_eq!(ask("flood me"), "That was too much.");
+    assert_eq!(ask("greet"), "It said plums.");
+    // It is gone, or comes back just now: whatever the call gives, there is an answer.
+    ask("greet once more");
+    assert_eq!(ask("flood me again"), "That was too much.");
+    assert_eq!(ask("hello"), "hello");
 }
 
 #[test]

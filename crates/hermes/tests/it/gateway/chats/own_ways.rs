@@ -119,16 +119,61 @@ fn a_platform_has_the_tools_that_its_list_names() {
     assert_eq!(tools_with("[todo, no_mcp]"), ["todo"]);
 }
 
+const HOOK_SECRET: &str = "s3cret_of_the_hook";
+
+/// A gateway whose Telegram calls it at this port.
+fn start_with_webhook(home: &ChatHome, port: &ReservedPort) -> GatewayProcess {
+    let mut command = home.gateway.home.command(&["gateway", "run"]);
+    command
+        .env("TELEGRAM_WEBHOOK_URL", "https://bot.example/hook")
+        .env("TELEGRAM_WEBHOOK_SECRET", HOOK_SECRET)
+        .env("TELEGRAM_WEBHOOK_PORT", port.number().to_string());
+    home.start_command(command)
+}
+
+#[test]
+fn by_webhook_an_update_that_comes_many_times_at_once_is_answered_once() {
+    let home = ChatHome::new(ModelScript::echo());
+    let port = ReservedPort::reserve().unwrap();
+    let _gateway = start_with_webhook(&home, &port);
+    let number = port.number();
+    // A bot cannot write to somebody who never wrote to it.
+    home.telegram.say(ADA, "hello");
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = ([127, 0, 0, 1], number).into();
+    runtime.block_on(home.telegram.deliver_to_webhook(listener));
+    home.wait_for_answers(ADA, 1);
+    let ada = json!({"id": ADA, "is_bot": false, "first_name": "Ada"});
+    let chat = json!({"id": ADA, "type": "private", "first_name": "Ada"});
+    let headers = format!(
+        "Content-Type: application/json\r\nX-Telegram-Bot-Api-Secret-Token: {HOOK_SECRET}\r\n"
+    );
+    for (id, text, count) in [(9_000_000, "apples", 2), (9_000_001, "pears", 3)] {
+        let update = json!({"update_id": id, "message": {
+            "message_id": id, "date": 1_900_000_000, "text": text, "from": ada, "chat": chat,
+        }});
+        let deliver = || {
+            let stream = TcpStream::connect(("127.0.0.1", number)).unwrap();
+            send_request(stream, "POST", "/hook", &headers, &update).0
+        };
+        let statuses: Vec<u16> = std::thread::scope(|scope| {
+            let deliveries: Vec<_> = (0..8).map(|_| scope.spawn(deliver)).collect();
+            let ended = deliveries.into_iter().map(|thread| thread.join().unwrap());
+            ended.collect()
+        });
+        assert_eq!(statuses, [200; 8]);
+        home.wait_for_answers(ADA, count);
+    }
+    // What the first one caused was said before the second was answered.
+    assert_eq!(home.telegram.answers(ADA), ["hello", "apples", "pears"]);
+    assert_eq!(home.turns().len(), 3);
+}
+
 #[test]
 fn by_webhook_a_message_is_answered_too() {
     let home = ChatHome::new(ModelScript::echo());
     let port = ReservedPort::reserve().unwrap();
-    let mut command = home.gateway.home.command(&["gateway", "run"]);
-    command
-        .env("TELEGRAM_WEBHOOK_URL", "https://bot.example/hook")
-        .env("TELEGRAM_WEBHOOK_SECRET", "s3cret_of_the_hook")
-        .env("TELEGRAM_WEBHOOK_PORT", port.number().to_string());
-    let _gateway = home.start_command(command);
+    let _gateway = start_with_webhook(&home, &port);
     home.telegram.say(ADA, "hello");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = ([127, 0, 0, 1], port.number()).into();

@@ -206,6 +206,28 @@ fn on_slack_a_mention_is_answered_in_its_thread_and_the_thread_goes_on_without_o
 }
 
 #[test]
+fn on_slack_a_thread_in_which_only_a_command_was_answered_goes_on_after_a_restart() {
+    let (home, slack) = with_slack(ModelScript::echo());
+    let mut gateway = home.start_with("slack");
+    let asked = slack.write(&SlackPost::new("U1", "C1", "!whoami"));
+    let other = slack.write(&SlackPost::new("U1", "C1", "another subject"));
+    wait_until("an answer", || slack.bot_messages("C1").len() == 1);
+    gateway.process.signal(rustix::process::Signal::TERM);
+    assert_eq!(gateway.process.wait(), Some(0));
+    let _gateway = home.start_with("slack");
+    slack.write(&SlackPost::new("U1", "C1", "plums").in_thread(&other));
+    slack.write(&SlackPost::new("U1", "C1", "apples").in_thread(&asked));
+    let answer = || {
+        let mut messages = slack.bot_messages("C1").into_iter();
+        messages.find(|message| message.text.contains("apples"))
+    };
+    wait_until("another answer", || answer().is_some());
+    assert_eq!(answer().unwrap().thread_ts, Some(asked));
+    // A thread of which the bot knows nothing is none of its own.
+    assert_eq!(home.turns().len(), 1);
+}
+
+#[test]
 fn on_slack_what_was_said_in_a_thread_during_an_outage_is_fetched_once() {
     let (home, slack) = with_slack(ModelScript::echo());
     let gateway = home.start_with("slack");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hermes_testkit::{
     Behaviour,
-    platform::{DiscordServer, SlackServer, TelegramMessage},
+    platform::{DiscordServer, PlatformFault, SlackServer, TelegramMessage},
 };
 
 use super::*;
@@ -208,6 +208,10 @@ fn a_press_that_waited_for_a_gateway_does_nothing_and_says_so() {
     let (_, always) = buttons.find(|(shown, _)| shown == "Always").unwrap();
     let query = home.telegram.press(ADA, ADA, question.id, always);
     home.telegram.expire_press(&query);
+    // After an outage the first requests may fail.
+    let failing = json!({"ok": false, "error_code": 502, "description": "Bad Gateway"});
+    let fault = PlatformFault::Status(502, failing);
+    home.telegram.fail("answerCallbackQuery", fault);
     let _gateway = home.start();
     let is_expired = || {
         let messages = home.telegram.messages(ADA);

@@ -149,9 +149,9 @@ fn only_selected_servers_are_imported() {
     let json = hermes.run(&[&line[..], &["linear"]].concat()).ok().json();
     assert_eq!(json["imported"], json!(["linear"]));
     assert_eq!(json["skipped"], json!([]));
-    hermes
-        .run(&[&line[..], &["lienar"]].concat())
-        .refused(3, "not_found");
+    let mistyped = hermes.run(&[&line[..], &["lienar"]].concat());
+    let json = mistyped.refused(3, "not_found").json();
+    assert_eq!(json["error"]["hints"], json!(["did you mean `linear`?"]));
 }
 
 #[test]

@@ -48,6 +48,11 @@ fn ps_lists_what_runs_and_ends_it() {
     wait_until("its host starts it again", || read_pids(&pids).len() == 2);
     assert!(is_running(read_pids(&pids)[1]));
     assert_eq!(home.run(&["mcp", "ps", "--kill", "two"]).code, 3);
+    let mistyped = home.run(&["mcp", "ps", "--kill", "oen"]).exits_with(3);
+    assert!(
+        mistyped.stderr.contains("did you mean `one`?"),
+        "{mistyped:?}"
+    );
 }
 
 #[test]

@@ -77,4 +77,6 @@ fn sessions_jobs_and_skills() {
     ];
     hermes.run(&job).ok();
     asks_for(&hermes, &["cron", "pause", "patrl"], 3, "patrol");
+    let job = ["cron", "create", "every 1h", "Tidy", "--skill", "tidy-note"];
+    asks_for(&hermes, &job, 3, "tidy-notes");
 }

@@ -1,4 +1,4 @@
-//! Whether the programs of local servers are there, and whether a process that is no more left something behind.
+//! Whether the programs of local servers are there, and whether an ended process left something behind.
 
 use std::{io::ErrorKind, os::unix::net::UnixStream, path::Path};
 
