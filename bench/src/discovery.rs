@@ -6,12 +6,13 @@ use std::{
     io::{BufRead, BufReader, Write},
     path::Path,
     process::{Command, ExitCode, Stdio},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use hermes_config::Home;
-use hermes_mcp::Era;
+use hermes_config::{Home, Settings};
+use hermes_mcp::{Era, Host, process::GuardHandle};
 use hermes_testkit::Behaviour;
 
 use crate::{
@@ -162,10 +163,17 @@ pub(crate) fn child(side: &str, era: &str, flavour: &str, home: &str) -> Result<
 }
 
 async fn discover(programs: Programs, side: DiscoverySide, home: String) -> Result<()> {
-    let host = programs.host(Path::new(&home)).await?;
+    let home = Home::at(&home);
+    let mut options = programs.host_options(home.clone());
+    // As `hermes up --once` does.
+    let guard = Arc::new(GuardHandle::new(options.guard.clone()));
+    guard.start();
+    options.started_guard = Some(guard);
+    let host = Host::start(options, &Settings::load(&home)?).await;
+    environment::wait_for_servers(&host).await?;
     print_tool_count(host.registry().tools().count())?;
     if side == DiscoverySide::Learn {
-        let cache = Home::at(&home).cache_dir().join("mcp");
+        let cache = home.cache_dir().join("mcp");
         let written = || std::fs::read_dir(&cache).is_ok_and(|files| files.count() == SERVERS);
         if !hermes_testkit::eventually(MANIFEST_TIMEOUT, written).await {
             bail!("the host does not remember all servers");

@@ -55,6 +55,8 @@ impl HubCluster {
             "fsync = on",
             "full_page_writes = on",
             "shared_buffers = 128MB",
+            // As servers have it by themselves; that of the tests is smaller.
+            "max_wal_size = 1GB",
         ];
         let cluster = Arc::new(PostgresCluster::start(&settings));
         let directory = TemporaryHome::new();

@@ -19,7 +19,8 @@ const GROWTH: Target = Target::Ratio(1.05);
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// Messages in flight, each of another person.
 const WINDOW: u64 = 50;
-/// Each person writes this often before somebody else takes the place.
+/// Each person writes this often before somebody else takes the place. Next time, they begin a new conversation: how much one
+/// takes grows with its length, which is another question.
 const PER_PERSON: u64 = 20;
 /// Groups of people that take turns. All of them have written when the first ten thousand messages are answered: what is
 /// known of a chat stays and does not count as growth.
@@ -40,9 +41,14 @@ pub(super) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
     let gateway = GatewayProcess::start(programs, home.path(), port.number())?;
     let (mut after_warm, mut doubled) = (0, 0_u32);
     for first in (0..all).step_by(usize::try_from(WINDOW)?) {
+        let is_their_turn = first % (WINDOW * PER_PERSON) == 0;
         for number in first..first + WINDOW {
             let group = first / (WINDOW * PER_PERSON) % GROUPS;
-            stub.write(1_000 + group * WINDOW + number % WINDOW, number);
+            let person = 1_000 + group * WINDOW + number % WINDOW;
+            if is_their_turn {
+                stub.say(person, "/new");
+            }
+            stub.write(person, number);
         }
         let is_complete =
             |stub: &PlatformStub| (first..first + WINDOW).all(|n| stub.times(n).answers > 0);

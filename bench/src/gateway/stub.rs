@@ -113,6 +113,11 @@ impl PlatformStub {
 
     /// Somebody writes. The text ends with the number of the message.
     pub(super) fn write(&self, user: u64, number: u64) {
+        self.say(user, &format!("{QUESTION}{number}"));
+    }
+
+    /// Somebody writes something of which no time is taken, such as a command.
+    pub(super) fn say(&self, user: u64, text: &str) {
         let mut queue = lock(&self.state.updates);
         queue.last_id += 1;
         let id = queue.last_id;
@@ -123,7 +128,7 @@ impl PlatformStub {
                 "date": jiff::Timestamp::now().as_second(),
                 "from": {"id": user, "is_bot": false, "first_name": "Ada"},
                 "chat": {"id": user, "type": "private", "first_name": "Ada"},
-                "text": format!("{QUESTION}{number}"),
+                "text": text,
             },
         }));
         drop(queue);
