@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Events that are looked at for those that fit.
-const REACH: u64 = 1000;
+const REACH: u64 = 500;
 /// Events that are shown.
 const MOST: u64 = 100;
 
