@@ -124,21 +124,19 @@ impl TenantStore for SqliteState {
                 .push_bind(only)
                 .push("))");
         }
-        // What few tenants match is looked for in the order of the table: in that of the ids, each row is a look-up of its own.
         if let Some(text) = &query.text {
-            sql.push(
-                " AND t.id IN (SELECT s.id FROM tenants AS s NOT INDEXED WHERE instr(s.id, lower(",
-            )
-            .push_bind(text.clone())
-            .push(")) OR instr(lower(s.display_name), lower(")
-            .push_bind(text.clone())
-            .push(")))");
+            sql.push(" AND (instr(t.id, lower(")
+                .push_bind(text.clone())
+                .push(")) OR instr(lower(t.display_name), lower(")
+                .push_bind(text.clone())
+                .push(")))");
         }
         if let Some(flavor) = &query.flavor {
             sql.push(" AND t.flavor = ").push_bind(flavor.clone());
         }
         if let Some((name, value)) = &query.label {
-            // As text first: most rows need not be parsed.
+            // In the order of the table: in that of the ids, each row is a look-up of its own. As text first: most rows need
+            // not be parsed.
             sql.push(
                 " AND t.id IN (SELECT s.id FROM tenants AS s NOT INDEXED WHERE instr(s.labels, ",
             )
