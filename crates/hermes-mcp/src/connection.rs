@@ -4,7 +4,7 @@
 //! calls go to the session's peer directly and never through this mailbox.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -121,6 +121,9 @@ pub(crate) struct ConnectionContext {
     pub(crate) token_files: TokenFiles,
     /// What authorizes the requests of the last attempt, where the server needs a login.
     pub(crate) authorizer: Arc<ArcSwapOption<Authorizer>>,
+    /// Whether the last attempt ran out of time because its process ended at `server/discover`: then the next one begins
+    /// with `initialize`, and the server has all of its time.
+    pub(crate) discover_cost_attempt: Arc<AtomicBool>,
 }
 
 enum SessionEnd {

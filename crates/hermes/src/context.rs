@@ -3,8 +3,11 @@
 use std::{fs::File, io::Read, path::Path, sync::Arc, time::Duration};
 
 use futures::future::LocalBoxFuture;
-use hermes_config::{Home, ProfileName, Settings};
-use hermes_mcp::process::{GuardHandle, GuardProgram};
+use hermes_config::{Home, ProfileName, Settings, sync::Mutex};
+use hermes_mcp::{
+    Host, HostOptions,
+    process::{GuardHandle, GuardProgram},
+};
 use tokio::runtime::Builder;
 
 use crate::{
@@ -22,6 +25,8 @@ pub(crate) struct Context {
     pub(crate) output: Output,
     is_safe_mode: bool,
     ignores_config: bool,
+    /// The servers that were started for this command.
+    hosts: Mutex<Vec<Host>>,
 }
 
 impl Context {
@@ -33,6 +38,7 @@ impl Context {
             output,
             is_safe_mode: cli.safe_mode || hermes_config::home::is_safe_mode(),
             ignores_config: false,
+            hosts: Mutex::default(),
         })
     }
 
@@ -43,6 +49,7 @@ impl Context {
             output: Output::new(false),
             is_safe_mode: true,
             ignores_config: false,
+            hosts: Mutex::default(),
         }
     }
 
@@ -53,6 +60,7 @@ impl Context {
             output: self.output,
             is_safe_mode: self.is_safe_mode,
             ignores_config: true,
+            hosts: Mutex::default(),
         }
     }
 
@@ -113,7 +121,20 @@ impl Context {
         Ok(Some(guard))
     }
 
-    /// Runs a command's asynchronous part, which Ctrl-C ends.
+    /// Starts servers for a part that [`Self::block_on`] runs: when it is interrupted, their end is waited for.
+    pub(crate) async fn start_host(&self, options: HostOptions, settings: &Settings) -> Host {
+        let host = Host::start(options, settings).await;
+        self.hosts.lock().push(host.clone());
+        host
+    }
+
+    async fn stop_hosts(&self) {
+        let hosts = std::mem::take(&mut *self.hosts.lock());
+        futures::future::join_all(hosts.iter().map(Host::shutdown)).await;
+    }
+
+    /// Runs a command's asynchronous part, which Ctrl-C ends. It leaves no server behind; who presses Ctrl-C again does
+    /// not want to wait for that, and the guard ends them.
     pub(crate) fn block_on<T>(
         &self,
         work: impl Future<Output = Result<T, Failure>>,
@@ -121,9 +142,14 @@ impl Context {
         let work: LocalBoxFuture<'_, Result<T, Failure>> = Box::pin(work);
         self.run_to_end(async {
             tokio::select! {
-                done = work => done,
-                _ = tokio::signal::ctrl_c() => Err(Failure::interrupted()),
+                done = work => return done,
+                _ = tokio::signal::ctrl_c() => {}
             }
+            tokio::select! {
+                () = self.stop_hosts() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+            Err(Failure::interrupted())
         })
     }
 

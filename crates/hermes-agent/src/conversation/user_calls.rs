@@ -1,9 +1,9 @@
 //! Tool calls that the user makes. They do not become part of the conversation.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use hermes_config::{ServerName, Settings};
+use hermes_config::{Redactor, ServerName, Settings};
 use hermes_mcp::{Host, RegisteredTool};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
@@ -13,9 +13,6 @@ use crate::tools::{
     tool::{ProgressSink, ToolContext},
     toolbox::{ToolTarget, Toolbox, call_mcp},
 };
-
-/// How long to wait for a server that is connecting.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserCallResult {
@@ -28,7 +25,10 @@ pub struct UserCallResult {
 pub enum UserCallError {
     #[error("there is no tool `{name}`")]
     NoSuchTool { name: String },
-    /// A known server without that tool, or currently without tools.
+    /// A known server that cannot be called now.
+    #[error("{reason}")]
+    ServerUnavailable { reason: String },
+    /// A server without that tool.
     #[error("server `{server}` offers no tool `{tool}`")]
     NotOffered {
         server: String,
@@ -47,8 +47,14 @@ impl Conversation {
         cancel: CancellationToken,
     ) -> BoxFuture<'a, Result<UserCallResult, UserCallError>> {
         Box::pin(async move {
-            if let Some(host) = self.agent.host() {
-                self.wait_for_server(host, name, &cancel).await;
+            let settings = self.agent.settings();
+            if let Some(host) = self.agent.host()
+                && let Some((server, _)) = split_server_tool(&settings, name)
+                && let Err(error) = host.wait_for_session(&server, &cancel).await
+            {
+                return Err(UserCallError::ServerUnavailable {
+                    reason: Redactor::default().redact(&error.to_string()).into_owned(),
+                });
             }
             let mut context = self.tool_context(cancel);
             context.progress = progress;
@@ -68,7 +74,6 @@ impl Conversation {
                 }
                 _ => {}
             }
-            let settings = self.agent.settings();
             let unknown = || UserCallError::NoSuchTool {
                 name: name.to_owned(),
             };
@@ -90,22 +95,6 @@ impl Conversation {
                 }),
             }
         })
-    }
-
-    /// Waits for a server that is connecting.
-    async fn wait_for_server(&self, host: &Host, name: &str, cancel: &CancellationToken) {
-        let settings = self.agent.settings();
-        let Some((server, _)) = split_server_tool(&settings, name) else {
-            return;
-        };
-        let Some(mut link) = host.link(&server) else {
-            return;
-        };
-        let settled = link.wait_for(|link| link.catalog.is_some() || link.attempts_ended > 0);
-        tokio::select! {
-            () = cancel.cancelled() => {}
-            _ = tokio::time::timeout(CONNECT_TIMEOUT, settled) => {}
-        }
     }
 }
 

@@ -1,7 +1,10 @@
 //! One attempt to connect: resolve the references, start the process or the HTTP client, open the session, list the tools.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -82,6 +85,9 @@ pub(super) struct Connector {
     fetch: PackageFetch,
     /// Held while a process is being started.
     spawn_lock: Mutex<()>,
+    /// Whether a process of this attempt ended instead of answering `server/discover`.
+    ended_at_discover: AtomicBool,
+    discover_cost_attempt: Arc<AtomicBool>,
 }
 
 impl ConnectionContext {
@@ -98,6 +104,8 @@ impl ConnectionContext {
             authorizer: self.authorizer.clone(),
             fetch: PackageFetch::default(),
             spawn_lock: Mutex::new(()),
+            ended_at_discover: AtomicBool::new(false),
+            discover_cost_attempt: self.discover_cost_attempt.clone(),
         }
     }
 }
@@ -124,6 +132,12 @@ impl Connector {
             processes.stop().await;
             return Err(ConnectError::Cancelled);
         };
+        let is_late = matches!(outcome, Err(AttemptFailure::Timeout(_)));
+        let cost_attempt = is_late
+            && (self.ended_at_discover.load(Ordering::Relaxed)
+                || self.discover_cost_attempt.load(Ordering::Relaxed));
+        self.discover_cost_attempt
+            .store(cost_attempt, Ordering::Relaxed);
         let cause = match outcome {
             Ok(live) => {
                 let process = processes.into_session_process();
@@ -180,10 +194,12 @@ impl Connector {
             self.preflight(&resolved).await?;
         }
         let mut offers = self.offered_capabilities(&resolved);
-        let openings = era::handshake_modes(
-            self.server.protocol,
-            remembered.map(|remembered| remembered.era),
-        );
+        let era = match remembered {
+            Some(remembered) => Some(remembered.era),
+            None if self.discover_cost_attempt.load(Ordering::Relaxed) => Some(Era::Legacy),
+            None => None,
+        };
+        let openings = era::handshake_modes(self.server.protocol, era);
         let mut remaining = openings.iter();
         let mut opening = remaining
             .next()

@@ -60,12 +60,14 @@ pub(super) struct Probed<T> {
 
 /// Asks a server that was just started which era it speaks.
 ///
-/// `start_second` starts another process of it; `None` if that is not possible.
+/// `start_second` starts another process of it; `None` if that is not possible. `first_ended` is called when the first one
+/// ends instead of answering.
 pub(super) async fn probe<T: Transport<RoleClient>>(
     first: T,
     config: &ClientConfig,
     times: ProbeSchedule,
     start_second: impl AsyncFnOnce() -> Option<T>,
+    first_ended: impl Fn(),
 ) -> Result<Probed<T>, OpenError> {
     let began = Instant::now();
     let at = |after: Option<Duration>| after.map(|after| began + after);
@@ -122,6 +124,9 @@ pub(super) async fn probe<T: Transport<RoleClient>>(
                     }
                 }
                 ProbeDecision::Failed(error) => {
+                    if winner == Winner::First && matches!(error, OpenError::Closed) {
+                        first_ended();
+                    }
                     failed = Some(error);
                     *candidate = None;
                 }

@@ -112,6 +112,7 @@ impl HostedServer {
             resource_subscriptions: wanted_resources,
             token_files,
             authorizer: Arc::default(),
+            discover_cost_attempt: Arc::default(),
         };
         (
             handle,

@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use hermes_config::ServerName;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::Host;
 use crate::{
@@ -119,6 +120,40 @@ impl Host {
         })
     }
 
+    /// Waits until a server has a session, and wakes it for that, as a call does.
+    pub fn wait_for_session<'a>(
+        &'a self,
+        server: &'a ServerName,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<(), CallError>> {
+        Box::pin(async move {
+            let Some(handle) = self.handle(server) else {
+                return Err(self.inactive_error(server));
+            };
+            // What it offers is known when it has one.
+            tokio::select! {
+                session = call::acquire_session(&handle) => session.map(drop),
+                () = cancel.cancelled() => Err(CallError::Interrupted),
+            }
+        })
+    }
+
+    /// Why a server that is not managed cannot have a session.
+    fn inactive_error(&self, server: &ServerName) -> CallError {
+        let all = self.status();
+        let known = all
+            .into_iter()
+            .find(|status| status.name == server.as_str());
+        let (status, detail) = known.map_or((LinkStatus::Stopped, None), |known| {
+            (known.status, known.error)
+        });
+        CallError::NotConnected {
+            server: server.clone(),
+            status,
+            detail,
+        }
+    }
+
     /// Does what is asked of a server, as soon as it has a session.
     pub fn execute_request<'a>(
         &'a self,
@@ -131,12 +166,7 @@ impl Host {
                 let failure = CallFailure::Transport(format!("server `{server}` is not connected"));
                 return report(&failure.into());
             };
-            // What it offers is known when it has one.
-            let session = tokio::select! {
-                session = call::acquire_session(&handle) => session,
-                () = options.cancel.cancelled() => Err(CallError::Interrupted),
-            };
-            if let Err(error) = session {
+            if let Err(error) = self.wait_for_session(server, &options.cancel).await {
                 return failure_outcome(&handle, error);
             }
             match request {

@@ -12,6 +12,7 @@ use serde_json::json;
 
 use crate::{
     cli::HomeDoctorArgs,
+    commands::state::pluralize,
     context::Context,
     failure::{Failure, FailureKind},
     output::{Output, Tone, printable},
@@ -128,9 +129,10 @@ pub(super) fn run(context: &Context, args: &HomeDoctorArgs) -> Result<(), Failur
     let summary = match (warned, failed) {
         (0, 0) => "No problems found.".to_owned(),
         _ => format!(
-            "{} of {} ok, {warned} warnings, {failed} failed",
+            "{} of {} ok, {}, {failed} failed",
             parts.len() - warned - failed,
-            parts.len()
+            parts.len(),
+            pluralize(warned, "warning")
         ),
     };
     output.line(format!("\n{summary}"));

@@ -1,4 +1,4 @@
-//! What a scripted agent says when it is asked about its model and its MCP servers.
+//! What a scripted agent says when it is asked about its model, its MCP servers and its sessions.
 
 use hermes_protocol::{
     AgentReply, AgentRequest, LoginAddress, LoginReport, ModelTestReport, ServerTestReport,
@@ -83,5 +83,9 @@ pub(super) fn usual_reply(request: &AgentRequest) -> AgentReply {
             is_renewable: true,
         }),
         AgentRequest::ForgetServer { .. } => AgentReply::Forgotten,
+        AgentRequest::RenameSession { title, .. } => AgentReply::SessionRenamed {
+            title: Some(title.clone()).filter(|title| !title.is_empty()),
+        },
+        AgentRequest::DeleteSession { .. } => AgentReply::SessionDeleted,
     }
 }

@@ -11,8 +11,9 @@ use base64::{
     Engine, alphabet,
     engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
 };
-use hermes_config::private_file::{
-    FileDurability, FileOwner, WriteOptions, create_private_dirs, write_file,
+use hermes_config::{
+    detect_image_type,
+    private_file::{FileDurability, FileOwner, WriteOptions, create_private_dirs, write_file},
 };
 use percent_encoding::percent_decode_str;
 use sha2::{Digest, Sha256};
@@ -137,18 +138,14 @@ fn decode(mut base64: String) -> Result<Vec<u8>, MediaError> {
 
 /// The usual extension of a picture, told from its first bytes: servers often name the wrong type.
 fn image_extension(content: &[u8]) -> Option<&'static str> {
-    let begins: [(&[u8], &'static str); 5] = [
-        (b"\x89PNG\r\n\x1a\n", ".png"),
-        (b"\xff\xd8\xff", ".jpg"),
-        (b"GIF87a", ".gif"),
-        (b"GIF89a", ".gif"),
-        (b"BM", ".bmp"),
-    ];
-    if content.starts_with(b"RIFF") && content.get(8..12) == Some(b"WEBP") {
-        return Some(".webp");
+    match detect_image_type(content) {
+        Some("image/png") => Some(".png"),
+        Some("image/jpeg") => Some(".jpg"),
+        Some("image/gif") => Some(".gif"),
+        Some("image/webp") => Some(".webp"),
+        // People can open it, though models cannot.
+        _ => content.starts_with(b"BM").then_some(".bmp"),
     }
-    let known = begins.iter().find(|(start, _)| content.starts_with(start));
-    known.map(|(_, extension)| *extension)
 }
 
 fn audio_extension(mime_type: &str) -> String {

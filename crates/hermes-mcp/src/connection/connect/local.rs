@@ -1,6 +1,9 @@
 //! Opens a session with a local server: starts its process, a second one if need be, and finds out what it speaks.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
 
 use hermes_config::{
     ResolvedServer,
@@ -54,11 +57,13 @@ impl Connector {
                 )
                 .ok()
         };
+        let first_ended = || self.ended_at_discover.store(true, Ordering::Relaxed);
         let probed = Box::pin(stdio_probe::probe(
             transport,
             &handler.config,
             times,
             start_second,
+            first_ended,
         ))
         .await?;
         let kept = match probed.winner {

@@ -124,9 +124,8 @@ async fn went(first: Plays, second: Plays) -> Went {
     };
     let transport = start(first, received.clone());
     let config = client_config(OfferedCapabilities::default());
-    let probed = probe(transport, &config, times, async || {
-        Some(start(second, Arc::default()))
-    });
+    let start_second = async || Some(start(second, Arc::default()));
+    let probed = probe(transport, &config, times, start_second, || {});
     let outcome = tokio::time::timeout(Duration::from_mins(1), probed).await;
     let outcome = outcome.unwrap_or(Err(OpenError::NoReply));
     let after = began.elapsed();

@@ -228,6 +228,28 @@ async fn beyond_half_of_its_time_a_second_process_is_started_and_one_stays() {
 }
 
 #[tokio::test]
+async fn a_slow_server_that_dies_of_the_probe_is_ready_at_the_second_attempt() {
+    let directory = tempfile::tempdir().unwrap();
+    let record = directory.path().join("record");
+    let behaviour = Behaviour::new()
+        .era(Spoken::Legacy)
+        .discover(DiscoverBehaviour::Exit)
+        .record(&record)
+        .process(|process| process.start_delay_ms = 2_500);
+    // More than half of its time: after the process that dies, no other one can be ready in the rest.
+    let entry = with(stdio(&behaviour), "connect_timeout", 4);
+    let host = TestHost::start(&[("slow", entry)]).await;
+    host.until("slow", |link| link.attempts_ended == 1).await;
+    let session = host.ready("slow").await;
+    assert_eq!(session.era, Era::Legacy);
+    assert_eq!(
+        recorded(&record, "server/discover").len(),
+        1,
+        "the second attempt begins with `initialize`"
+    );
+}
+
+#[tokio::test]
 async fn a_server_that_the_probe_leaves_mute_is_reached_by_a_second_process() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pids");

@@ -36,7 +36,7 @@ pub(super) async fn run(
         .call_tool(name, arguments, progress, cancel.clone())
         .await;
     match called {
-        Ok(_) if cancel.is_cancelled() => Err(Failure::interrupted()),
+        _ if cancel.is_cancelled() => Err(Failure::interrupted()),
         Ok(called) if called.is_error => Err(Failure::failed(called.text)),
         Ok(called) => Ok(called.text),
         Err(error) => {
@@ -49,6 +49,9 @@ pub(super) async fn run(
                     .suggest_nearest(name, callable_names(conversation, name).into_iter())
                     .hint("`/tools` lists what there is"),
                 UserCallError::NotOffered { .. } => failure.hint("`/tools` lists what there is"),
+                UserCallError::ServerUnavailable { .. } => {
+                    failure.hint("`/mcp` shows the state of the servers")
+                }
             })
         }
     }

@@ -11,7 +11,8 @@ use std::{
     time::Duration,
 };
 
-use hermes_testkit::{Behaviour, DiscoverBehaviour, Era, Grandchild, binary};
+use hermes_testkit::{Behaviour, DiscoverBehaviour, Era, Grandchild, binary, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::harness::{
@@ -67,6 +68,31 @@ fn a_failed_handshake_leaves_nothing_behind_when_the_command_ends() {
     assert_eq!(pids.len(), 6, "two processes with two children each");
     // At once: what outlives the command is ended a few seconds later in any case.
     assert_gone(&pids, Duration::ZERO);
+}
+
+#[test]
+fn an_interrupted_command_leaves_nothing_behind_either() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pids");
+    let stubborn = Behaviour::new()
+        .era(Era::Legacy)
+        .discover(DiscoverBehaviour::Deaf)
+        .process(|process| {
+            process.ignore_stdin_close = true;
+            process.ignore_sigterm = true;
+            process.grandchildren = vec![Grandchild::Attached, Grandchild::Detached];
+            process.pid_file = Some(file.clone());
+        });
+    let hermes = with_server(&entry(&stubborn));
+    let mut command = hermes.command(&["mcp", "test", "kit"]);
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let is_started = || file.exists() && read_pids(&file).len() == 3;
+    assert!(wait_until(Duration::from_secs(30), is_started));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+    assert_gone(&read_pids(&file), Duration::ZERO);
 }
 
 #[test]

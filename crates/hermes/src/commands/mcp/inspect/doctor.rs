@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{
     cli::DoctorArgs,
-    commands::mcp::inspect::cached_servers::CachedServers,
+    commands::{mcp::inspect::cached_servers::CachedServers, state::pluralize},
     context::Context,
     failure::{Failure, FailureKind},
     output::{Output, Tone},
@@ -167,9 +167,10 @@ fn print_checks(output: Output, checks: &[Check]) -> Result<(), Failure> {
         }
     }
     let summary = format!(
-        "{} checks: {} ok, {warned} warnings, {failed} failed",
-        checks.len(),
-        checks.len() - warned - failed
+        "{}: {} ok, {}, {failed} failed",
+        pluralize(checks.len(), "check"),
+        checks.len() - warned - failed,
+        pluralize(warned, "warning")
     );
     output.line(format!("\n{summary}"));
     if failed == 0 {

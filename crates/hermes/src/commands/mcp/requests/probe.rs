@@ -93,7 +93,7 @@ async fn start_selected(
         context.home.clone(),
         context.guard_program()?,
     ));
-    Ok(Host::start(options, &settings).await)
+    Ok(context.start_host(options, &settings).await)
 }
 
 /// A server that answered.

@@ -1,7 +1,7 @@
 //! Commands within a conversation.
 
 use hermes_testkit::{
-    Behaviour, Tool,
+    Behaviour, ExitAtStart, Tool,
     model::{ModelScript, ScriptedAnswer},
     wait_until,
 };
@@ -37,6 +37,20 @@ fn without_a_model_tools_can_be_listed_and_called() {
     talk.wait_for("error: server `kit` offers no tool `nothing`");
     talk.line("what now?");
     talk.wait_for("No model is chosen.");
+    talk.prompt();
+}
+
+#[test]
+fn a_call_of_a_server_that_is_not_ready_names_its_state() {
+    let broken = Behaviour::new().process(|process| {
+        process.exit_at_start = Some(ExitAtStart::default());
+    });
+    let place = ChatHome::without_model(&[("broken", &broken)]);
+    let talk = place.start_chat(&[]);
+    talk.wait_for("There is no model yet");
+    talk.line("/call broken.echo text=a");
+    talk.wait_for("error: server `broken` is reconnecting");
+    talk.wait_for("`/mcp` shows the state of the servers");
     talk.prompt();
 }
 
