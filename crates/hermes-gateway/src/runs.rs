@@ -5,6 +5,7 @@
 
 mod approvals;
 mod compress;
+mod delete;
 mod display;
 mod elicitation;
 mod job;
@@ -46,13 +47,13 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument as _;
 
-pub use self::{approvals::DecideError, compress::CompressedSession};
+pub use self::{approvals::DecideError, compress::CompressedSession, delete::SessionDeletion};
 use self::{
     elicitation::OpenQuestions,
     log::{RunLog, RunProgress},
     outcome::RunOutcome,
 };
-use crate::runs::session_slots::{SessionSlots, TurnSlots};
+use crate::runs::session_slots::{SessionQueuePlace, SessionSlots, TurnSlots};
 pub use crate::runs::{
     elicitation::ServerQuestion,
     log::RunWatcher,
@@ -71,10 +72,16 @@ pub enum RunInput {
     Job(Box<ClaimedRun>),
 }
 
-impl RunInput {
+/// A run that was accepted: turns of a session go on in the order in which they were.
+enum AcceptedInput {
+    Turn(Box<TurnRequest>, SessionQueuePlace),
+    Job(Box<ClaimedRun>),
+}
+
+impl AcceptedInput {
     fn observer(&self) -> Option<Arc<dyn TurnObserver>> {
         match self {
-            Self::Turn(say) => Some(say.surface.as_ref()?.observer.clone()),
+            Self::Turn(say, _) => Some(say.surface.as_ref()?.observer.clone()),
             Self::Job(_) => None,
         }
     }
@@ -297,7 +304,14 @@ impl Runs {
                 hermes.run.id = &*id,
                 hermes.run.source = source.as_str()
             );
-            let task = inner.clone().execute(live, run_input);
+            let accepted = match run_input {
+                RunInput::Turn(say) => {
+                    let place = inner.session_slots.join_queue(&say.session);
+                    AcceptedInput::Turn(say, place)
+                }
+                RunInput::Job(claimed) => AcceptedInput::Job(claimed),
+            };
+            let task = inner.clone().execute(live, accepted);
             inner.tasks.spawn(task.instrument(span));
             Ok(StartedRun {
                 id,
@@ -457,12 +471,18 @@ impl RunsInner {
     }
 
     /// Executes a run and stores its events and its end.
-    async fn execute(self: Arc<Self>, live: Arc<LiveRun>, input: RunInput) {
+    async fn execute(self: Arc<Self>, live: Arc<LiveRun>, input: AcceptedInput) {
         let observer = input.observer();
         let (log, writer) = log::new_log(&live.id, self.parts.store.clone(), live.progress.clone());
         let work = async {
             let work = AssertUnwindSafe(self.execute_input(&live, &log, input)).catch_unwind();
             let done = work.await;
+            // An answer is stored: whoever waits for it does not wait for the events of the run either.
+            if let (Some(observer), Ok((outcome @ RunOutcome::Completed { .. }, _))) =
+                (&observer, &done)
+            {
+                observer.turn_ended(outcome.turn_result(false));
+            }
             log.end();
             done
         };
@@ -506,11 +526,13 @@ impl RunsInner {
         &self,
         live: &LiveRun,
         log: &RunLog,
-        input: RunInput,
+        input: AcceptedInput,
     ) -> (RunOutcome, Option<SessionId>) {
         match input {
-            RunInput::Turn(say) => (self.execute_turn(live, log, *say).await, None),
-            RunInput::Job(claimed) => self.execute_job(live, log, *claimed).await,
+            AcceptedInput::Turn(say, place) => {
+                (self.execute_turn(live, log, *say, place).await, None)
+            }
+            AcceptedInput::Job(claimed) => self.execute_job(live, log, *claimed).await,
         }
     }
 }

@@ -25,8 +25,8 @@ impl Runs {
         stop: CancellationToken,
     ) -> Result<CompressedSession, ConversationError> {
         let parts = &self.inner.parts;
-        let slot = self.inner.session_slots.slot(session);
-        let mut seat = slot.acquire().await;
+        let place = self.inner.session_slots.join_queue(session);
+        let (slot, mut seat) = place.acquire().await;
         let mut conversation = if let Some(conversation) = seat.take() {
             conversation
         } else {

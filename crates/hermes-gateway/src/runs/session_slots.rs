@@ -3,14 +3,17 @@
 use std::{
     cmp::Reverse,
     collections::HashMap,
+    pin::Pin,
     sync::Arc,
+    task::Context,
     time::{Duration, Instant},
 };
 
+use futures::future::{BoxFuture, MaybeDone, maybe_done};
 use hermes_agent::conversation::{Agent, Conversation};
 use hermes_config::sync::Mutex;
 use hermes_store::SessionId;
-use tokio::sync::{Mutex as AsyncMutex, MutexGuard, Semaphore, watch};
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore, watch};
 
 /// How long a conversation stays open after its last turn. Its background processes end with it.
 const IDLE_TIMEOUT: Duration = Duration::from_mins(30);
@@ -22,9 +25,12 @@ const MAX_IDLE: usize = 32;
 /// again: a long conversation, or one with pictures, must not count for ever.
 const MAX_IDLE_BYTES: usize = 4 << 20;
 
+/// The open conversation of a session, if there is one, for its one user.
+pub(super) type HeldConversation = OwnedMutexGuard<Option<Conversation>>;
+
 /// A session's slot. Its holder may run a turn; others wait in order.
 pub(super) struct SessionSlot {
-    conversation: AsyncMutex<Option<Conversation>>,
+    conversation: Arc<AsyncMutex<Option<Conversation>>>,
     last_used: Mutex<SlotUse>,
 }
 
@@ -38,7 +44,7 @@ struct SlotUse {
 impl Default for SessionSlot {
     fn default() -> Self {
         Self {
-            conversation: AsyncMutex::default(),
+            conversation: Arc::default(),
             last_used: Mutex::new(SlotUse {
                 at: Instant::now(),
                 bytes: 0,
@@ -48,8 +54,13 @@ impl Default for SessionSlot {
 }
 
 impl SessionSlot {
-    pub(super) async fn acquire(&self) -> MutexGuard<'_, Option<Conversation>> {
-        self.conversation.lock().await
+    async fn acquire(&self) -> HeldConversation {
+        self.conversation.clone().lock_owned().await
+    }
+
+    /// The same without waiting; `None` if it is in use.
+    pub(super) fn try_acquire(&self) -> Option<HeldConversation> {
+        self.conversation.clone().try_lock_owned().ok()
     }
 
     /// A turn has ended; its conversation is idle with messages of so many bytes.
@@ -75,15 +86,52 @@ impl SessionSlot {
     }
 }
 
+/// A run's place in the queue of its session.
+pub(super) struct SessionQueuePlace {
+    slot: Arc<SessionSlot>,
+    held: Pin<Box<MaybeDone<BoxFuture<'static, HeldConversation>>>>,
+}
+
+impl SessionQueuePlace {
+    fn join(slot: Arc<SessionSlot>) -> Self {
+        let lock: BoxFuture<'static, HeldConversation> =
+            Box::pin(slot.conversation.clone().lock_owned());
+        let mut held = Box::pin(maybe_done(lock));
+        // Asked once, it waits in order, whenever its task begins.
+        let _ = held
+            .as_mut()
+            .poll(&mut Context::from_waker(std::task::Waker::noop()));
+        Self { slot, held }
+    }
+
+    /// Waits until those before it are done.
+    pub(super) async fn acquire(mut self) -> (Arc<SessionSlot>, HeldConversation) {
+        self.held.as_mut().await;
+        let held = match self.held.as_mut().take_output() {
+            Some(held) => held,
+            None => self.slot.acquire().await,
+        };
+        (self.slot, held)
+    }
+}
+
 #[derive(Default)]
 pub(super) struct SessionSlots {
     slots: Mutex<HashMap<SessionId, Arc<SessionSlot>>>,
 }
 
 impl SessionSlots {
-    pub(super) fn slot(&self, session: &SessionId) -> Arc<SessionSlot> {
+    /// Takes the next place in the queue of a session.
+    pub(super) fn join_queue(&self, session: &SessionId) -> SessionQueuePlace {
         let mut slots = self.slots.lock();
-        slots.entry(session.clone()).or_default().clone()
+        SessionQueuePlace::join(slots.entry(session.clone()).or_default().clone())
+    }
+
+    /// The slot of a session that nobody uses or awaits. It stays in the table, so that others wait for its holder.
+    pub(super) fn free_slot(&self, session: &SessionId) -> Option<Arc<SessionSlot>> {
+        let mut slots = self.slots.lock();
+        let slot = slots.entry(session.clone()).or_default();
+        is_free(slot).then(|| slot.clone())
     }
 
     /// Closes conversations that are idle for too long, and the oldest ones above the limit.

@@ -24,6 +24,7 @@ use super::{
     elicitation::RunElicitationUi,
     log::RunLog,
     outcome::{self, RunOutcome},
+    session_slots::SessionQueuePlace,
 };
 
 /// How long a program waits for servers, counted from the start of the gateway.
@@ -78,13 +79,13 @@ impl RunsInner {
         live: &LiveRun,
         log: &RunLog,
         mut say: TurnRequest,
+        place: SessionQueuePlace,
     ) -> RunOutcome {
-        let slot = self.session_slots.slot(&say.session);
         let place = async {
-            let slot = slot.acquire().await;
-            (slot, self.turn_slots.acquire().await)
+            let (slot, conversation) = place.acquire().await;
+            (slot, conversation, self.turn_slots.acquire().await)
         };
-        let (mut seat_taken, _turn) = tokio::select! {
+        let (slot, mut seat_taken, _turn) = tokio::select! {
             biased;
             () = live.stop.cancelled() => return RunOutcome::Interrupted,
             place = place => place,

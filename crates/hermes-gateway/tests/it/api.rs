@@ -4,6 +4,7 @@ mod access;
 mod approvals;
 mod directives;
 mod jobs;
+mod observers;
 mod openai;
 mod responses;
 mod runs;

@@ -265,10 +265,14 @@ fn slack_sdk_reads_lists_and_names_of_errors() {
         "nothing": {"error": "unknown_method"},
         "no scope": {"error": "missing_scope", "needed": "reactions:write"},
         "bad blocks": {"error": "invalid_blocks"},
+        "long edit": {"error": "msg_too_long"},
+        "long Markdown": {"error": "msg_blocks_too_long"},
         "no recipient": {"error": "missing_recipient_user_id"},
         "not a stream": {"error": "message_not_in_streaming_state"},
     });
     assert_eq!(report, expected);
+    let table = server.bot_messages(CHANNEL).remove(0).markdown;
+    assert_eq!(table.unwrap(), "| a | b |\n|---|---|\n| **1** | 2 |");
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Slack's blocks: text as sections, and rows of buttons.
+//! Slack's blocks: text, and rows of buttons. Slack reads two dialects: standard Markdown in streams and Markdown blocks, its own
+//! in the text beside them, which notifications show.
 
 use serde_json::{Value, json};
 
@@ -7,22 +8,37 @@ use crate::{
     send::{Dialect, LengthLimit, render_markdown, split_text},
 };
 
+/// So many characters in Markdown blocks Slack takes in one message.
+const MAX_MARKDOWN_CHARS: usize = 12_000;
+/// A text without blocks takes so many characters when a message is edited.
+pub(super) const MAX_EDITED_CHARS: usize = 4_000;
 /// A section takes 3000 characters.
 const SECTION: LengthLimit = LengthLimit {
     max: 2_900,
     measure: count_rendered,
 };
+/// How a reference begins that notifies many people at once: `<!channel>`, `<!subteam^…>`.
+const BROADCAST: &str = "<!";
 /// A block takes so many buttons.
 const MAX_ROW: usize = 25;
 /// A button's label takes so many characters.
 const MAX_LABEL: usize = 75;
-/// How references begin that notify many people at once.
-const BROADCASTS: [&str; 4] = ["<!channel", "<!everyone", "<!here", "<!subteam"];
+
+/// The length in characters as standard Markdown.
+pub(super) fn count_markdown(text: &str) -> usize {
+    quiet_markdown(text).chars().count()
+}
 
 /// The length in characters, with markup or without, whichever is more.
-pub(super) fn count_rendered(text: &str) -> usize {
+fn count_rendered(text: &str) -> usize {
     let rendered = render_quietly(text);
     text.chars().count().max(rendered.chars().count())
+}
+
+/// Standard Markdown for Slack that notifies nobody but single people whom it names. Slack looks for references there, too, and
+/// shows escaped ones as they were written.
+pub(super) fn quiet_markdown(text: &str) -> String {
+    text.replace(BROADCAST, "&lt;!")
 }
 
 /// The text of a message in Slack's markup.
@@ -35,13 +51,7 @@ pub(super) fn render_text(text: &str, format: TextFormat) -> String {
 
 /// Renders what an agent wrote: it notifies nobody but single people that it names.
 fn render_quietly(text: &str) -> String {
-    let mut rendered = render_markdown(text, Dialect::Slack);
-    for begin in BROADCASTS {
-        if rendered.contains(begin) {
-            rendered = rendered.replace(begin, &begin.replacen('<', "&lt;", 1));
-        }
-    }
-    rendered
+    quiet_markdown(&render_markdown(text, Dialect::Slack))
 }
 
 fn escape(text: &str) -> String {
@@ -50,11 +60,30 @@ fn escape(text: &str) -> String {
         .replace('>', "&gt;")
 }
 
-/// Text and buttons as blocks; none without buttons, where plain text does.
+/// Text and buttons as blocks; none where the text alone does.
 pub(super) fn message_blocks(message: &OutboundMessage) -> Vec<Value> {
-    if message.buttons.iter().all(Vec::is_empty) {
-        return Vec::new();
+    let mut blocks = markdown_blocks(message);
+    let has_buttons = !message.buttons.iter().all(Vec::is_empty);
+    let is_long = message.text.chars().nth(SECTION.max).is_some();
+    if blocks.is_empty() && (has_buttons || is_long) {
+        blocks = text_sections(message);
     }
+    blocks.extend(button_blocks(&message.buttons));
+    blocks
+}
+
+/// The text as a stream shows it; none where it is not Markdown, or too long.
+fn markdown_blocks(message: &OutboundMessage) -> Vec<Value> {
+    let text = quiet_markdown(message.text.trim());
+    let is_markdown = message.format == TextFormat::Markdown && !text.is_empty();
+    if is_markdown && text.chars().nth(MAX_MARKDOWN_CHARS).is_none() {
+        vec![json!({"type": "markdown", "text": text})]
+    } else {
+        Vec::new()
+    }
+}
+
+fn text_sections(message: &OutboundMessage) -> Vec<Value> {
     let parts = match message.text.trim() {
         "" => Vec::new(),
         text => split_text(text, &SECTION),
@@ -66,7 +95,7 @@ pub(super) fn message_blocks(message: &OutboundMessage) -> Vec<Value> {
         };
         json!({"type": "section", "text": {"type": kind, "text": text}})
     });
-    sections.chain(button_blocks(&message.buttons)).collect()
+    sections.collect()
 }
 
 /// Rows of buttons.
@@ -109,7 +138,7 @@ mod tests {
     #[test]
     fn a_long_text_with_buttons_is_cut_into_sections() {
         let message = OutboundMessage {
-            text: "**word** & ".repeat(1_000),
+            text: "**word** & ".repeat(1_200),
             buttons: vec![
                 vec![button("Once", false), button("Deny", false)],
                 vec![button(&"x".repeat(100), true)],
@@ -142,8 +171,27 @@ mod tests {
     }
 
     #[test]
-    fn text_alone_needs_no_blocks() {
-        assert!(message_blocks(&OutboundMessage::text("hi")).is_empty());
+    fn markdown_is_a_block_as_it_was_written_and_notifies_nobody() {
+        let text =
+            "| a | b |\n|---|---|\n| **1** | [x](https://a.b/?c=1&d=2) |\n- <!here|x> <@U12345678>";
+        let expected = text.replace("<!here|x>", "&lt;!here|x>");
+        assert_eq!(
+            message_blocks(&OutboundMessage::text(text)),
+            [json!({"type": "markdown", "text": expected})]
+        );
+    }
+
+    #[test]
+    fn plain_text_needs_no_blocks() {
+        let plain = |text: &str| OutboundMessage {
+            format: TextFormat::Plain,
+            ..OutboundMessage::text(text)
+        };
+        assert!(message_blocks(&plain("**hi**")).is_empty());
+        // An edit takes 4,000 characters outside of blocks.
+        let long = message_blocks(&plain(&"word ".repeat(1_000)));
+        assert_eq!(long[0]["text"]["type"], "plain_text");
+        assert!(long.len() > 1, "{long:?}");
         assert_eq!(
             render_text("a <b> & **c**", TextFormat::Plain),
             "a &lt;b&gt; &amp; **c**"

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     SlackCore,
     api::SlackFailure,
-    blocks::{message_blocks, render_text},
+    blocks::{MAX_EDITED_CHARS, message_blocks, render_text},
 };
 use crate::platform::{ChatAddress, InboundEvent, OutboundMessage, PostError, Posted, TextFormat};
 
@@ -68,7 +68,7 @@ impl SlackCore {
             body["metadata"] =
                 json!({"event_type": POSTED_EVENT, "event_payload": {"nonce": nonce}});
         }
-        let posted = self.api.call("chat.postMessage", &body).await?;
+        let posted = self.call_with_blocks("chat.postMessage", body).await?;
         Ok(Posted {
             message_id: posted["ts"].as_str().unwrap_or_default().to_owned(),
             warning: None,
@@ -83,18 +83,46 @@ impl SlackCore {
     ) -> Result<(), PostError> {
         let mut body = message_body(&self.channel_of(chat).await?, message);
         body["ts"] = json!(message_id);
+        // As for new messages: no name becomes a mention.
+        body["parse"] = json!("none");
         if body["blocks"].is_null() {
             // Else the buttons would stay.
             body["blocks"] = json!([]);
+        } else if let Some(text) = body["text"].as_str() {
+            // Beside blocks, it is what notifications show.
+            let shown: String = text.chars().take(MAX_EDITED_CHARS).collect();
+            body["text"] = json!(shown);
         }
-        match self.api.call("chat.update", &body).await {
+        match self.call_with_blocks("chat.update", body.clone()).await {
             Err(failure) if failure.is("streaming_state_conflict") => {
                 // A stream that a gateway left behind when it died.
                 self.stop_stream(&body["channel"], message_id).await?;
-                self.api.call("chat.update", &body).await?;
+                self.call_with_blocks("chat.update", body).await?;
                 Ok(())
             }
             edited => edited.map(drop).map_err(Into::into),
+        }
+    }
+
+    /// Sends a message. A Markdown block that Slack refuses costs the message what only that can show.
+    async fn call_with_blocks(
+        &self,
+        method: &'static str,
+        mut body: Value,
+    ) -> Result<Value, SlackFailure> {
+        match self.api.call(method, &body).await {
+            Err(failure) if failure.is("invalid_blocks") => {
+                let blocks = body["blocks"].as_array_mut().ok_or(failure.clone())?;
+                let count = blocks.len();
+                blocks.retain(|block| block["type"] != "markdown");
+                // Beside others, the text would not be shown.
+                if blocks.len() == count || !blocks.is_empty() {
+                    return Err(failure);
+                }
+                tracing::debug!(%failure, "Slack message is sent without Markdown block");
+                self.api.call(method, &body).await
+            }
+            sent => sent,
         }
     }
 

@@ -6,9 +6,14 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{SlackCore, api::SlackFailure, blocks::button_blocks};
+use super::{
+    SlackCore,
+    api::SlackFailure,
+    blocks::{button_blocks, quiet_markdown},
+};
 use crate::platform::{
     ChatAddress, InboundEvent, LivePreview, OutboundMessage, PostError, Posted, TaskState,
+    TextFormat,
 };
 
 const START_METHOD: &str = "chat.startStream";
@@ -112,22 +117,27 @@ impl SlackStream {
         if self.is_closed {
             return Ok(());
         }
-        let text = std::mem::take(&mut self.pending);
+        let mut text = std::mem::take(&mut self.pending);
+        // What follows may make it a reference, which is escaped.
+        let kept = text.trim_end_matches('<').len();
+        let held = text.split_off(kept);
         let mut chunks = text_chunks(&text);
         chunks.extend(self.pending_tasks.iter().cloned());
         if chunks.is_empty() {
+            self.pending = held;
             return Ok(());
         }
         let body = json!({"channel": self.chat.id, "ts": self.ts, "chunks": chunks});
         match self.core.api.call("chat.appendStream", &body).await {
             Ok(_) => {
                 self.sent.push_str(&text);
+                self.pending = held;
                 self.pending_tasks.clear();
                 self.next_at = Instant::now() + self.core.timeouts.stream_interval;
                 Ok(())
             }
             Err(failure) => {
-                self.pending = text;
+                self.pending = text + &held;
                 self.note_failure(failure)
             }
         }
@@ -191,8 +201,9 @@ impl SlackStream {
     }
 }
 
+/// Streams take standard Markdown, as the agent wrote it.
 fn text_chunks(text: &str) -> Vec<Value> {
-    let characters: Vec<char> = text.chars().collect();
+    let characters: Vec<char> = quiet_markdown(text).chars().collect();
     let pieces = characters.chunks(MAX_PIECE_CHARS);
     pieces
         .map(|piece| json!({"type": "markdown_text", "text": piece.iter().collect::<String>()}))
@@ -246,7 +257,8 @@ impl LivePreview for SlackStream {
     ) -> BoxFuture<'a, Result<Option<Posted>, PostError>> {
         Box::pin(async move {
             self.take_text(&message.text);
-            if self.is_closed && !self.pending.is_empty() {
+            let is_plain = message.format == TextFormat::Plain;
+            if is_plain || self.is_closed && !self.pending.is_empty() {
                 self.is_rewritten = true;
             }
             if !self.is_closed {

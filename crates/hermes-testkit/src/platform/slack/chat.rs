@@ -12,6 +12,10 @@ use crate::platform::server::PlatformState;
 /// The most characters in a message.
 const MAX_CHARS: usize = 40_000;
 const MAX_BLOCKS: usize = 50;
+/// The most characters in an edited text.
+const MAX_EDITED_CHARS: usize = 4_000;
+/// The most characters in all Markdown blocks of a message.
+const MAX_MARKDOWN_CHARS: usize = 12_000;
 /// The most characters in a section.
 const MAX_SECTION_CHARS: usize = 3_000;
 
@@ -105,9 +109,15 @@ pub(super) fn read_blocks(blocks: &Value) -> Result<Vec<Value>, &'static str> {
                 && ids.len() == count
                 && elements.iter().all(is_button)
         }
+        Some("markdown") => is_text(block, MAX_MARKDOWN_CHARS),
         Some(_) => true,
         None => false,
     };
+    let markdown = blocks.iter().filter(|block| block["type"] == "markdown");
+    let markdown = markdown.filter_map(|block| block["text"].as_str());
+    if markdown.map(|text| text.chars().count()).sum::<usize>() > MAX_MARKDOWN_CHARS {
+        return Err("msg_blocks_too_long");
+    }
     if blocks.len() > MAX_BLOCKS || !blocks.iter().all(is_valid) {
         return Err("invalid_blocks");
     }
@@ -123,6 +133,9 @@ pub(super) fn read_blocks(blocks: &Value) -> Result<Vec<Value>, &'static str> {
 pub(super) fn update_message(server: &PlatformState, call: &SlackArguments<'_>) -> SlackReply {
     let (channel, ts) = (call.text("channel"), call.text("ts"));
     let content = read_content(call)?;
+    if content.text.chars().count() > MAX_EDITED_CHARS {
+        return Err("msg_too_long".into());
+    }
     let mut state = server.slack.lock();
     let message = own(state.message(&channel, &ts)?, "cant_update_message")?;
     if message["is_streaming"] == true {
@@ -130,6 +143,7 @@ pub(super) fn update_message(server: &PlatformState, call: &SlackArguments<'_>) 
     }
     let before = message.clone();
     message["text"] = json!(content.text);
+    message["stream_markdown"] = Value::Null;
     // What is not given is removed.
     message["blocks"] = json!(content.blocks);
     message["edited"] = json!({"user": SLACK_BOT_USER, "ts": ts});

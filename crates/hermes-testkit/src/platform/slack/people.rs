@@ -76,6 +76,8 @@ pub struct SlackMessage {
     pub ts: String,
     pub user: String,
     pub text: String,
+    /// Its standard Markdown: that of a stream or of blocks, which is shown in place of the text.
+    pub markdown: Option<String>,
     pub thread_ts: Option<String>,
     /// The labels of its buttons.
     pub buttons: Vec<String>,
@@ -96,10 +98,14 @@ impl SlackMessage {
             items.iter().map(|item| text(&item[name])).collect()
         };
         let tasks = message["tasks"].as_array().map_or(&[][..], Vec::as_slice);
+        let blocks = message["blocks"].as_array().map_or(&[][..], Vec::as_slice);
+        let block = blocks.iter().find(|block| block["type"] == "markdown");
+        let markdown = block.map_or(&message["stream_markdown"], |block| &block["text"]);
         Self {
             ts: text(&message["ts"]),
             user: text(&message["user"]),
             text: text(&message["text"]),
+            markdown: markdown.as_str().map(str::to_owned),
             thread_ts: message["thread_ts"].as_str().map(str::to_owned),
             buttons: buttons(message)
                 .map(|(_, button)| text(&button["text"]["text"]))
@@ -112,6 +118,15 @@ impl SlackMessage {
             reactions: all(&message["reactions"], "name"),
             is_streaming: message["is_streaming"] == true,
         }
+    }
+
+    /// Whether it notifies many people at once. Slack looks for such references in Markdown, too.
+    #[must_use]
+    pub fn calls_many(&self) -> bool {
+        let shown = self.markdown.as_ref().unwrap_or(&self.text);
+        ["<!channel", "<!here", "<!everyone", "<!subteam"]
+            .iter()
+            .any(|reference| shown.contains(reference))
     }
 }
 

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::platform::server::PlatformState;
 
-/// The most characters in one piece of a stream.
-const MAX_PIECE_CHARS: usize = 12_000;
+/// The most characters in one piece of a stream, and in all of them.
+const MAX_CHARS: usize = 12_000;
 
 pub(super) fn start(server: &PlatformState, call: &SlackArguments<'_>) -> SlackReply {
     let channel = call.text("channel");
@@ -111,11 +111,13 @@ fn append_chunk(message: &mut Value, chunk: &Value) -> Result<(), &'static str> 
     match chunk["type"].as_str() {
         Some("markdown_text") => {
             let piece = chunk["text"].as_str().ok_or("invalid_chunks")?;
-            if piece.chars().count() > MAX_PIECE_CHARS {
+            let text = message["text"].as_str().unwrap_or_default();
+            let text = format!("{text}{piece}");
+            if text.chars().count() > MAX_CHARS {
                 return Err("msg_too_long");
             }
-            let text = message["text"].as_str().unwrap_or_default();
-            message["text"] = json!(format!("{text}{piece}"));
+            message["text"] = json!(text);
+            message["stream_markdown"] = json!(text);
         }
         Some("task_update") => {
             let status = chunk["status"].as_str().unwrap_or_default();

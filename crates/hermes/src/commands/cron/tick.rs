@@ -8,7 +8,7 @@ use hermes_agent::{
 };
 use hermes_config::Settings;
 use hermes_gateway::delivery::DirectDelivery;
-use hermes_mcp::{Host, HostOptions, process::GuardHandle};
+use hermes_mcp::{HostOptions, process::GuardHandle};
 use hermes_store::{Access, Store};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -111,7 +111,7 @@ async fn start_agent(
             reserved_names: Agent::reserved_names(),
             ..HostOptions::new(context.home.clone(), guard)
         };
-        parts.host = Some(Host::start(options, &needed).await);
+        parts.host = Some(context.start_host(options, &needed).await);
     }
     Ok(Agent::new(parts, settings.clone()))
 }

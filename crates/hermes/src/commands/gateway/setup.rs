@@ -368,7 +368,7 @@ fn report(
     let settings = settings.gateway.account(account.platform, &account.name);
     if settings.is_some_and(|it| !it.access.has_allow_list() && !it.access.allow_all) {
         output.line(format!(
-            "Whoever writes first gets a code; `hermes pairing approve {} CODE` lets them in.",
+            "Whoever writes it a direct message first gets a code; `hermes pairing approve {} CODE` lets them in.",
             account.label()
         ));
     }

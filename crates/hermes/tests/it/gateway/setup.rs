@@ -14,6 +14,8 @@ use crate::harness::{
     test_home::{BackgroundProcess, wait_until},
 };
 
+mod guides;
+
 const TOKEN: &str = "123456789:AAsecretsecretsecret";
 /// Of another bot.
 const WORK_TOKEN: &str = "987654321:AAsecretsecretsecret";

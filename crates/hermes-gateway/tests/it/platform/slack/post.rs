@@ -2,7 +2,7 @@
 
 use super::*;
 use hermes_gateway::platform::{
-    AttachmentKind, OutboundFile, OutboundMessage, PostError, TextFormat,
+    AttachmentKind, Button, OutboundFile, OutboundMessage, PostError, TextFormat,
 };
 use hermes_testkit::platform::PlatformFault;
 
@@ -128,7 +128,6 @@ async fn errors_say_what_can_be_done() {
         PlatformFault::LimitedByHeader(60),
         PlatformFault::status(503),
         PlatformFault::NotOk("internal_error".into()),
-        PlatformFault::NotOk("invalid_blocks".into()),
         PlatformFault::NotOk("unknown_method".into()),
         PlatformFault::NotOk("is_archived".into()),
         PlatformFault::NotOk("token_revoked".into()),
@@ -144,10 +143,9 @@ async fn errors_say_what_can_be_done() {
     );
     assert!(matches!(results[1], PostError::Temporary { .. }));
     assert!(matches!(results[2], PostError::Temporary { .. }));
-    assert!(matches!(results[3], PostError::Markup { .. }));
-    assert_eq!(results[4], PostError::Unsupported);
-    assert!(matches!(&results[5], PostError::Refused { reason } if reason.contains("is_archived")));
-    assert!(matches!(results[6], PostError::BadToken { .. }));
+    assert_eq!(results[3], PostError::Unsupported);
+    assert!(matches!(&results[4], PostError::Refused { reason } if reason.contains("is_archived")));
+    assert!(matches!(results[5], PostError::BadToken { .. }));
     // One request each: waiting is the outbox's.
     assert_eq!(server.requests().len(), results.len());
     for error in results {
@@ -156,6 +154,53 @@ async fn errors_say_what_can_be_done() {
     server.remove_scope("chat:write");
     let error = client.post(&chat, &message).await.unwrap_err().to_string();
     assert!(error.contains("`chat:write`"), "{error}");
+}
+
+#[tokio::test]
+async fn a_markdown_block_that_slack_refuses_costs_only_the_block() {
+    let server = workspace();
+    let client = client(&server);
+    let refused = || PlatformFault::NotOk("invalid_blocks".into());
+    server.fail("chat.postMessage", refused());
+    let message = OutboundMessage::text("**bold**");
+    let posted = client.post(&channel(None), &message).await.unwrap();
+    let shown = || server.bot_messages(GENERAL).remove(0);
+    assert_eq!((shown().text.as_str(), shown().markdown), ("*bold*", None));
+    server.fail("chat.update", refused());
+    let (id, other) = (posted.message_id, OutboundMessage::text("**other**"));
+    client.edit(&channel(None), &id, &other).await.unwrap();
+    assert_eq!((shown().text.as_str(), shown().markdown), ("*other*", None));
+    // Buttons are not given up, but the format may be.
+    server.fail("chat.update", refused());
+    let with_button = OutboundMessage {
+        buttons: vec![vec![Button::stop()]],
+        ..message
+    };
+    let error = client.edit(&channel(None), &id, &with_button).await;
+    assert!(matches!(error, Err(PostError::Markup { .. })), "{error:?}");
+}
+
+#[tokio::test]
+async fn a_long_answer_can_be_edited() {
+    let server = workspace();
+    let client = client(&server);
+    let first = OutboundMessage::text("…");
+    let posted = client.post(&channel(None), &first).await.unwrap();
+    let text = "**word** & <!here> ".repeat(500);
+    assert!(text.len() < client.limits().message);
+    for format in [TextFormat::Markdown, TextFormat::Plain] {
+        let message = OutboundMessage {
+            format,
+            ..OutboundMessage::text(&text)
+        };
+        client
+            .edit(&channel(None), &posted.message_id, &message)
+            .await
+            .unwrap();
+        let shown = server.bot_messages(GENERAL).remove(0);
+        assert_eq!(shown.markdown.is_some(), format == TextFormat::Markdown);
+        assert!(!shown.calls_many());
+    }
 }
 
 #[tokio::test]

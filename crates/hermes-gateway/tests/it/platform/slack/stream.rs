@@ -2,7 +2,7 @@
 
 use super::*;
 use hermes_gateway::platform::{
-    Button, LivePreview, OutboundMessage, PostError, Sender, TaskState,
+    Button, LivePreview, OutboundMessage, PostError, Sender, TaskState, TextFormat,
 };
 use hermes_testkit::platform::{PlatformFault, SlackMessage};
 
@@ -104,14 +104,90 @@ async fn what_comes_fast_is_joined() {
     assert_eq!(shown(&server).text, text);
 }
 
+/// What models write, and what people must not be called by.
+const RICH: &str = "# Title\n\n**bold** and [a link](https://a.b/?c=1&d=2)\n\n- one\n- two\n\n\
+    | a | b |\n|---|---|\n| 1 < 2 | `x` |\n\n```rust\nlet a: &str = \"<!here>\";\n```\n\
+    <@U0ADA0001> is asked, <!channel> and <!subteam^S1|@all> are not";
+
 #[tokio::test]
-async fn a_long_rest_is_sent_in_pieces() {
+async fn an_answer_looks_the_same_streamed_replaced_and_posted() {
+    let mut forms = Vec::new();
+    for way in ["streamed", "written anew", "posted", "edited"] {
+        let server = workspace();
+        let client = client(&server);
+        let answer = OutboundMessage::text(RICH);
+        match way {
+            "posted" => {
+                client.post(&channel(None), &answer).await.unwrap();
+            }
+            "edited" => {
+                let first = OutboundMessage::text("first");
+                let chat = channel(None);
+                let posted = client.post(&chat, &first).await.unwrap();
+                let edit = client.edit(&chat, &posted.message_id, &answer);
+                edit.await.unwrap();
+            }
+            _ => {
+                let (_, mut preview) = open(&server, &client).await;
+                if way == "written anew" {
+                    preview.update("something else").await.unwrap();
+                }
+                preview.finish(&answer).await.unwrap();
+            }
+        }
+        let message = shown(&server);
+        assert!(!message.calls_many(), "{way}: {message:?}");
+        forms.push(message.markdown.unwrap());
+    }
+    let expected = RICH.replace("<!", "&lt;!");
+    assert_eq!(forms, vec![expected; 4]);
+}
+
+#[tokio::test]
+async fn a_call_to_everyone_that_comes_in_two_pieces_is_none() {
     let server = workspace();
     let client = client(&server);
     let (_, mut preview) = open(&server, &client).await;
-    let text = "ü".repeat(30_000);
+    let (first, whole) = ("now <", "now <!channel> and 1 <");
+    preview.update(first).await.unwrap();
+    assert_eq!(shown(&server).markdown.as_deref(), Some("now "));
+    preview.update(whole).await.unwrap();
+    preview.finish(&OutboundMessage::text(whole)).await.unwrap();
+    let message = shown(&server);
+    assert!(!message.calls_many());
+    let expected = "now &lt;!channel> and 1 <";
+    assert_eq!(message.markdown.as_deref(), Some(expected));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_too_long_for_slack_is_finished_by_an_edit() {
+    let server = workspace();
+    let client = client(&server);
+    let (_, mut preview) = open(&server, &client).await;
+    preview.update("one").await.unwrap();
+    server.fail(
+        "chat.appendStream",
+        PlatformFault::NotOk("msg_too_long".into()),
+    );
+    let text = "one ".repeat(client.limits().message / 4);
+    preview.update(&text).await.unwrap();
     preview.finish(&OutboundMessage::text(&text)).await.unwrap();
-    assert_eq!(shown(&server).text, text);
+    assert_eq!(shown(&server).markdown.as_deref(), Some(text.trim()));
+}
+
+#[tokio::test]
+async fn a_plain_answer_is_not_read_as_markdown() {
+    let server = workspace();
+    let client = client(&server);
+    let (_, mut preview) = open(&server, &client).await;
+    let answer = OutboundMessage {
+        format: TextFormat::Plain,
+        ..OutboundMessage::text("a *b* <c>")
+    };
+    preview.finish(&answer).await.unwrap();
+    let message = shown(&server);
+    assert_eq!(message.text, "a *b* &lt;c&gt;");
+    assert_eq!(message.markdown, None);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ import sys
 
 from slack_sdk import WebClient
 from slack_sdk.errors import SlackApiError
+from slack_sdk.models.blocks import MarkdownBlock
 
 base_url, bot_token, app_token, user, channel = sys.argv[1:6]
 web = WebClient(token=bot_token, base_url=base_url + "/")
@@ -29,6 +30,9 @@ history = web.conversations_history(channel=direct, oldest=posted[0])
 replies = web.conversations_replies(channel=direct, ts=posted[0])
 web.chat_delete(channel=direct, ts=posted[2])
 
+table = MarkdownBlock(text="| a | b |\n|---|---|\n| **1** | 2 |")
+web.chat_postMessage(channel=channel, text="a table", blocks=[table])
+
 print(
     json.dumps(
         {
@@ -47,6 +51,10 @@ print(
             "nothing": refusal(web.api_call, api_method="chat.nothing"),
             "no scope": refusal(web.reactions_add, channel=direct, timestamp=posted[0], name="eyes"),
             "bad blocks": refusal(web.chat_postMessage, channel=direct, text="x", blocks=[{"type": "section"}]),
+            "long edit": refusal(web.chat_update, channel=direct, ts=posted[1], text="x" * 4_001),
+            "long Markdown": refusal(
+                web.chat_postMessage, channel=direct, text="x", blocks=[MarkdownBlock(text="x" * 7_000)] * 2
+            ),
             "no recipient": refusal(web.chat_startStream, channel=channel, thread_ts="1.0"),
             "not a stream": refusal(web.chat_appendStream, channel=direct, ts=posted[0], markdown_text="x"),
         }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hermes_gateway::{
     access::pairing::PairingStore,
     conversations::{ConversationEntry, ConversationIndex},
+    instance::PlatformStatus,
     platform::Account,
 };
 use hermes_store::{
@@ -14,10 +15,18 @@ use hermes_store::{
 };
 use serde_json::{Value, json};
 
-use super::{super::accounts::list_accounts, MAX_ATTEMPTS, NONINTERACTIVE_HINT};
-use crate::{commands::state::unix_now, context::Context, failure::Failure, question::Questions};
+use super::{
+    super::accounts::{AccountLine, list_accounts},
+    MAX_ATTEMPTS, NONINTERACTIVE_HINT,
+};
+use crate::{
+    commands::state::unix_now, context::Context, failure::Failure, output::printable,
+    question::Questions,
+};
 
 const WAIT_TIMEOUT: Duration = Duration::from_mins(5);
+/// How long the bot may take to connect.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const INTERVAL: Duration = Duration::from_millis(500);
 /// So often nothing may be left to do, and no answer be there, before there is none.
 const MAX_IDLE_CHECKS: u32 = 3;
@@ -60,6 +69,7 @@ impl<'a> FirstMessage<'a> {
     /// Waits until somebody writes and has an answer, and says who it is.
     pub(super) fn wait(mut self, questions: Questions) -> Result<Value, Failure> {
         let output = self.context.output;
+        self.wait_for_connection()?;
         output.note("Waiting for a message to the bot (Ctrl-C ends the waiting) …");
         loop {
             match self.next_sign()? {
@@ -80,6 +90,24 @@ impl<'a> FirstMessage<'a> {
                 }
             }
         }
+    }
+
+    /// What is written before the bot is connected may never reach it.
+    fn wait_for_connection(&self) -> Result<(), Failure> {
+        let (context, label) = (self.context, self.account.label());
+        context.output.progress("Connecting the bot …");
+        let connected = context.block_on(async {
+            let connected = async {
+                while !is_connected(context, &label)? {
+                    tokio::time::sleep(INTERVAL).await;
+                }
+                Ok(())
+            };
+            let in_time = tokio::time::timeout(CONNECT_TIMEOUT, connected).await;
+            in_time.unwrap_or_else(|_| Err(not_connected(context, &label)))
+        });
+        context.output.end_progress();
+        connected
     }
 
     fn next_sign(&self) -> Result<FirstSign, Failure> {
@@ -224,15 +252,48 @@ fn name_writer(entry: &ConversationEntry) -> &str {
     name.map_or("somebody", String::as_str)
 }
 
-fn nothing_heard(context: &Context, label: &str) -> Failure {
-    let failure = Failure::failed("nothing was heard in 5 minutes");
-    let Ok(settings) = context.written_settings() else {
-        return failure;
-    };
+/// Whether the running gateway has the bot connected. Fails if it never will.
+fn is_connected(context: &Context, label: &str) -> Result<bool, Failure> {
+    let account = find_account(context, label);
+    let status = account.and_then(|account| PlatformStatus::from_word(&account.state));
+    match status {
+        Some(PlatformStatus::Fatal) => Err(not_connected(context, label)),
+        status => Ok(status == Some(PlatformStatus::Connected)),
+    }
+}
+
+fn find_account(context: &Context, label: &str) -> Option<AccountLine> {
+    let settings = context.written_settings().ok()?;
     let accounts = list_accounts(&context.home, &settings.gateway);
-    let account = accounts.iter().find(|account| account.label == label);
-    match account {
-        Some(account) => failure.hint(account.summary(unix_now())),
+    accounts.into_iter().find(|account| account.label == label)
+}
+
+fn not_connected(context: &Context, label: &str) -> Failure {
+    with_state(
+        context,
+        label,
+        Failure::failed("the bot is not connected to its platform"),
+    )
+}
+
+fn nothing_heard(context: &Context, label: &str) -> Failure {
+    with_state(
+        context,
+        label,
+        Failure::failed("nothing was heard in 5 minutes"),
+    )
+}
+
+/// Adds how the platform is, and what helps.
+fn with_state(context: &Context, label: &str, failure: Failure) -> Failure {
+    match find_account(context, label) {
+        Some(account) => {
+            let failure = failure.hint(account.summary(unix_now()));
+            match &account.fix {
+                Some(fix) => failure.hint(printable(fix)),
+                None => failure,
+            }
+        }
         None => failure.hint("`hermes gateway status` shows how the platform is"),
     }
 }
