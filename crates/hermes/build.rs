@@ -1,6 +1,9 @@
 //! Links the program so that little of it is read when it starts.
 
-use std::{env, path::Path};
+use std::{env, path::Path, process::Command};
+
+/// The first version of glibc that starts programs with packed relocations.
+const FIRST_WITH_PACKED_RELOCATIONS: (u32, u32) = (2, 36);
 
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
@@ -8,8 +11,10 @@ fn main() {
     if target("CARGO_CFG_TARGET_OS") != "linux" || target("CARGO_CFG_TARGET_ENV") != "gnu" {
         return;
     }
-    // Addresses to be mended at start take a twentieth of the room, and no page of theirs stays in memory.
-    println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    if glibc_version().is_some_and(|version| version >= FIRST_WITH_PACKED_RELOCATIONS) {
+        // Addresses to be mended at start take a twentieth of the room, and no page of theirs stays in memory.
+        println!("cargo:rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
+    }
     if target("CARGO_CFG_TARGET_ARCH") != "x86_64" || !is_linked_by_default() {
         return;
     }
@@ -19,6 +24,18 @@ fn main() {
         // Code that handles failures is not between the code that runs.
         println!("cargo:rustc-link-arg-bins=-Wl,-z,keep-text-section-prefix");
     }
+}
+
+/// The version on this machine, if the program is built for it.
+fn glibc_version() -> Option<(u32, u32)> {
+    if env::var("HOST").ok()? != env::var("TARGET").ok()? {
+        return None;
+    }
+    let output = Command::new("getconf").arg("GNU_LIBC_VERSION").output();
+    let text = String::from_utf8(output.ok()?.stdout).ok()?;
+    let (major, minor) = text.trim().strip_prefix("glibc ")?.split_once('.')?;
+    let minor = minor.split('.').next()?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
 /// Lays the functions of a start side by side, as `bench/order` has recorded them. Names that the program has no longer

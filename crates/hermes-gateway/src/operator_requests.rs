@@ -1,10 +1,11 @@
-//! Requests of a Hub's operator about the model and the MCP servers of this home. They are carried out here because this
-//! process has the connections, the keys and the sandbox.
+//! Requests of a Hub's operator about the model, the MCP servers and the sessions of this home. They are carried out here
+//! because this process has the connections, the keys and the sandbox, and knows which sessions are in use.
 
 mod login;
 mod model_test;
 mod result_media;
 mod servers;
+mod stored_sessions;
 mod tool_call;
 
 use hermes_config::{ServerName, Settings};
@@ -53,6 +54,10 @@ pub(crate) async fn execute(gateway: &Gateway, request: AgentRequest) -> AgentRe
         AgentRequest::ForgetServer { server } => {
             login::forget(gateway, &server).map(|()| AgentReply::Forgotten)
         }
+        AgentRequest::RenameSession { session, title } => {
+            stored_sessions::rename(gateway, &session, &title).await
+        }
+        AgentRequest::DeleteSession { session } => stored_sessions::delete(gateway, &session).await,
     };
     done.unwrap_or_else(AgentReply::Refused)
 }

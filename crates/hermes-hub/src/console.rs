@@ -34,15 +34,51 @@ mod view;
 
 use std::sync::Arc;
 
-use axum::{Extension, Router, middleware, response::Redirect, routing};
+use axum::{
+    Extension, Router,
+    extract::{FromRequestParts, Request},
+    middleware,
+    response::{Redirect, Response},
+    routing,
+};
+use http::{Method, header};
 
+use self::request::PageRequest;
 use crate::{Hub, auth::oidc::OidcSignIn};
+
+pub(crate) use session_cookie::authenticate as authenticate_person;
 
 /// Where pages hear that something has changed.
 const LIVE_PATH: &str = "/live";
 /// Scripts and styles are files of our own; nothing is written into the page that the browser would run.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
     media-src data:; connect-src 'self'; font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/// What is of the API, where no address is a page.
+const API_PATHS: [&str; 4] = ["/v1", "/mcp", "/internal", "/.well-known"];
+
+/// Whether somebody looks for a page, by its address or by a link that is no longer right.
+pub(crate) fn is_page_request(request: &Request) -> bool {
+    let path = request.uri().path();
+    let is_of_api = API_PATHS.iter().any(|api| {
+        let rest = path.strip_prefix(api);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    });
+    let accepted = request.headers().get(header::ACCEPT);
+    let accepts_page = accepted
+        .and_then(|accepted| accepted.to_str().ok())
+        .is_some_and(|accepted| accepted.contains("text/html"));
+    !is_of_api && accepts_page && matches!(*request.method(), Method::GET | Method::HEAD)
+}
+
+/// Says on a page that there is none at this address.
+pub(crate) async fn serve_missing_page(hub: &Hub, request: Request) -> Response {
+    let (mut parts, _) = request.into_parts();
+    match PageRequest::from_request_parts(&mut parts, hub).await {
+        Ok(request) => pages::serve_page(request).await,
+        Err(refusal) => refusal,
+    }
+}
 
 pub(crate) fn router(hub: &Hub) -> Router {
     let mut router = Router::new()

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::{
     Json, Router,
     extract::{Request, State},
-    middleware,
+    middleware::{self, Next},
     response::{IntoResponse, Redirect, Response},
     routing::get,
 };
@@ -33,6 +33,23 @@ use crate::{
 };
 
 const PAGE_CACHE_CONTROL: &str = "max-age=300";
+
+/// Who asks for an address at which there is nothing: a person for a page, or a program.
+async fn authenticate_unknown(hub: State<Hub>, request: Request, next: Next) -> Response {
+    if console::is_page_request(&request) {
+        console::authenticate_person(hub, request, next).await
+    } else {
+        crate::http::middleware::authenticate(hub, request, next).await
+    }
+}
+
+async fn refuse_unknown(State(hub): State<Hub>, request: Request) -> Response {
+    if console::is_page_request(&request) {
+        console::serve_missing_page(&hub, request).await
+    } else {
+        rest::route_not_found(request).await
+    }
+}
 
 impl Hub {
     /// Everything the Hub serves: `/v1`, `/mcp`, the reference, the metadata document.
@@ -76,9 +93,15 @@ impl Hub {
                 crate::http::middleware::authenticate,
             ))
             .merge(console::router(self))
-            .fallback_service(Router::new().fallback(rest::route_not_found).layer(
-                middleware::from_fn_with_state(self.clone(), crate::http::middleware::authenticate),
-            ))
+            .fallback_service(
+                Router::new()
+                    .fallback(refuse_unknown)
+                    .layer(middleware::from_fn_with_state(
+                        self.clone(),
+                        authenticate_unknown,
+                    ))
+                    .with_state(self.clone()),
+            )
     }
 
     /// Serves until `stop` is cancelled, then waits for requests in progress.

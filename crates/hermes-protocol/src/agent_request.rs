@@ -1,5 +1,5 @@
-//! What a Hub asks of an agent besides runs: about its model and its MCP servers. Only the agent's own process can answer,
-//! since it has their connections, their keys and their sandbox.
+//! What a Hub asks of an agent besides runs: about its model, its MCP servers and its sessions. Only the agent's own process
+//! can answer, since it has their connections, their keys and their sandbox, and knows which sessions are in use.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -36,6 +36,10 @@ pub enum AgentRequest {
     FinishLogin { server: String, address: String },
     /// Deletes what is kept of a server: its login, its pins.
     ForgetServer { server: String },
+    /// Gives a session a title; an empty one takes it away.
+    RenameSession { session: String, title: String },
+    /// Deletes a session with its messages, unless a turn goes on in it.
+    DeleteSession { session: String },
 }
 
 /// What came of a request.
@@ -50,6 +54,11 @@ pub enum AgentReply {
     LoginBegun(LoginAddress),
     LoggedIn(LoginReport),
     Forgotten,
+    /// The title as it is stored.
+    SessionRenamed {
+        title: Option<String>,
+    },
+    SessionDeleted,
     Refused(RequestRefusal),
 }
 
@@ -66,7 +75,7 @@ pub struct RequestRefusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalReason {
-    /// No such server or tool.
+    /// No such server, tool or session.
     NotFound,
     /// The policy forbids it.
     Policy,
@@ -80,6 +89,10 @@ pub enum RefusalReason {
     LoginFailed,
     /// It took too long.
     TimedOut,
+    /// The name belongs to another one.
+    Taken,
+    /// It is in use.
+    Busy,
 }
 
 /// What the model said when it was asked one word.

@@ -27,6 +27,8 @@ vocabulary! {
         FilesWrite = "files:write",
         /// Read conversations.
         SessionsRead = "sessions:read",
+        /// Rename and delete conversations.
+        SessionsWrite = "sessions:write",
         /// List variables.
         EnvRead = "env:read",
         /// Set variables.
@@ -103,6 +105,7 @@ impl Role {
                     Scope::RunsWrite,
                     Scope::RunsApprove,
                     Scope::FilesWrite,
+                    Scope::SessionsWrite,
                     Scope::EnvWrite,
                     Scope::SkillsWrite,
                     Scope::McpWrite,

@@ -49,7 +49,7 @@ impl CsrfToken {
     }
 }
 
-pub(super) async fn authenticate(
+pub(crate) async fn authenticate(
     State(hub): State<Hub>,
     mut request: Request,
     next: Next,

@@ -185,6 +185,7 @@ fn audit_target(arguments: &Map<String, Value>) -> Option<String> {
             "skill",
             "server",
             "destination",
+            "session_id",
             "id",
         ]
         .into_iter()

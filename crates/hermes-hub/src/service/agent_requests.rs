@@ -1,4 +1,5 @@
-//! Requests that a tenant's own process carries out: about its model and its MCP servers. A sleeping agent is woken.
+//! Requests that a tenant's own process carries out: about its model, its MCP servers and its sessions. A
+//! sleeping agent is woken.
 
 use std::time::Duration;
 
@@ -53,6 +54,8 @@ fn refusal_problem(refusal: RequestRefusal) -> Problem {
         RefusalReason::Unusable => Problem::precondition(message).with_reason("server_unusable"),
         RefusalReason::LoginNeeded => Problem::precondition(message).with_reason("login_needed"),
         RefusalReason::LoginFailed => Problem::precondition(message).with_reason("login_failed"),
+        RefusalReason::Taken => Problem::new(ProblemCode::AlreadyExists, message),
+        RefusalReason::Busy => Problem::precondition(message).with_reason("busy"),
         RefusalReason::TimedOut => Problem::new(ProblemCode::DeadlineExceeded, message),
     }
 }

@@ -8,13 +8,11 @@ use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio_util::io::ReaderStream;
 
-use super::{directory_problem, run_blocking, shares::parse_optional_path};
+use super::{NO_DIRECTORY, directory_problem, run_blocking};
 use crate::{
     Problem, ProblemCode, TenantId,
     service::call::{Call, Reply, ReplyBody},
-    storage::files::{
-        ByteRange, CaseMatching, FindQuery, GrepQuery, LineRange, SharePath, Workspace,
-    },
+    storage::files::{ByteRange, FindQuery, GrepQuery, LineRange, SharePath, Workspace},
 };
 
 /// A directory of a workspace.
@@ -107,6 +105,18 @@ pub(crate) async fn open_workspace(call: &Call) -> Result<Workspace, Problem> {
     run_blocking(move || open().map_err(|error| directory_problem(&error, "workspace"))).await
 }
 
+/// The workspace, to search all of it or below a path. A home that was linked has none before something is in it.
+async fn open_to_search(
+    call: &Call,
+    path: Option<&SharePath>,
+) -> Result<Option<Workspace>, Problem> {
+    let is_all = path.is_none_or(|path| path.as_str().is_empty());
+    match open_workspace(call).await {
+        Err(problem) if problem.reason == Some(NO_DIRECTORY) && is_all => Ok(None),
+        opened => opened.map(Some),
+    }
+}
+
 pub(crate) async fn list(call: Call, input: ListWorkspace) -> Result<Reply, Problem> {
     let path = SharePath::parse(input.path.as_deref().unwrap_or_default())?;
     Reply::json(&open_workspace(&call).await?.list(&path).await?)
@@ -123,30 +133,24 @@ pub(crate) async fn read(call: Call, input: ReadWorkspaceFile) -> Result<Reply, 
 }
 
 pub(crate) async fn grep(call: Call, input: GrepWorkspace) -> Result<Reply, Problem> {
-    let query = GrepQuery {
-        pattern: input.pattern,
-        path: parse_optional_path(input.path.as_deref())?,
-        max: input.max,
-        case: if input.ignore_case == Some(true) {
-            CaseMatching::Ignore
-        } else {
-            CaseMatching::default()
-        },
-    };
+    let path = input.path.as_deref();
+    let query = GrepQuery::parse(input.pattern, path, input.max, input.ignore_case)?;
     let permit = call.hub.files().searches.acquire(&call.principal().token)?;
-    let workspace = open_workspace(&call).await?;
-    Reply::json(&workspace.grep(query, permit.cancellation()).await?)
+    let found = match open_to_search(&call, query.path.as_ref()).await? {
+        Some(workspace) => workspace.grep(query, permit.cancellation()).await?,
+        None => query.search_nothing()?,
+    };
+    Reply::json(&found)
 }
 
 pub(crate) async fn find(call: Call, input: FindWorkspaceFiles) -> Result<Reply, Problem> {
-    let query = FindQuery {
-        path: parse_optional_path(input.path.as_deref())?,
-        name: input.name,
-        max: input.max,
-    };
+    let query = FindQuery::parse(input.path.as_deref(), input.name, input.max)?;
     let permit = call.hub.files().searches.acquire(&call.principal().token)?;
-    let workspace = open_workspace(&call).await?;
-    Reply::json(&workspace.find(query, permit.cancellation()).await?)
+    let found = match open_to_search(&call, query.path.as_ref()).await? {
+        Some(workspace) => workspace.find(query, permit.cancellation()).await?,
+        None => query.search_nothing()?,
+    };
+    Reply::json(&found)
 }
 
 pub(crate) async fn download(call: Call, input: DownloadFile) -> Result<Reply, Problem> {

@@ -1,4 +1,5 @@
-//! Conversations of a tenant, read from its home without waking its agent. Secrets are redacted.
+//! Conversations of a tenant, read from its home without waking its agent. Secrets are redacted. Its agent changes them
+//! (`change`).
 
 use hermes_config::Redactor;
 use hermes_store::{
@@ -9,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) mod change;
 mod store;
 
 use self::store::read_store;

@@ -11,8 +11,8 @@ use crate::{
     service::call::{Call, Reply},
     storage::{
         files::{
-            CaseMatching, CreateOutcome, FileEntry, Files, FindQuery, GrepQuery, IfMatch,
-            LineRange, RemoveMode, SharePath, TreeUsage, WriteMode,
+            CreateOutcome, FileEntry, Files, FindQuery, GrepQuery, IfMatch, LineRange, RemoveMode,
+            SharePath, TreeUsage, WriteMode,
         },
         state::{FileChange, StorageUsage, UsageOwner},
     },
@@ -136,7 +136,7 @@ pub(crate) async fn list(call: Call, _: TenantRef) -> Result<Reply, Problem> {
 }
 
 pub(crate) async fn list_files(call: Call, input: ListFiles) -> Result<Reply, Problem> {
-    let path = parse_optional_path(input.path.as_deref())?.unwrap_or_else(SharePath::root);
+    let path = SharePath::parse(input.path.as_deref().unwrap_or_default())?;
     Reply::json(
         &call
             .hub
@@ -180,27 +180,15 @@ pub(crate) fn entry_reply(entry: &FileEntry) -> Result<Reply, Problem> {
 }
 
 pub(crate) async fn grep(call: Call, input: Grep) -> Result<Reply, Problem> {
-    let search = GrepQuery {
-        pattern: input.pattern,
-        path: parse_optional_path(input.path.as_deref())?,
-        max: input.max,
-        case: if input.ignore_case == Some(true) {
-            CaseMatching::Ignore
-        } else {
-            CaseMatching::default()
-        },
-    };
+    let path = input.path.as_deref();
+    let search = GrepQuery::parse(input.pattern, path, input.max, input.ignore_case)?;
     let permit = call.hub.files().searches.acquire(&call.principal().token)?;
     let files = call.hub.open_share(&input.group_id).await?;
     Reply::json(&files.grep(search, permit.cancellation()).await?)
 }
 
 pub(crate) async fn find(call: Call, input: FindFiles) -> Result<Reply, Problem> {
-    let find = FindQuery {
-        path: parse_optional_path(input.path.as_deref())?,
-        name: input.name,
-        max: input.max,
-    };
+    let find = FindQuery::parse(input.path.as_deref(), input.name, input.max)?;
     let permit = call.hub.files().searches.acquire(&call.principal().token)?;
     let files = call.hub.open_share(&input.group_id).await?;
     Reply::json(&files.find(find, permit.cancellation()).await?)
@@ -269,10 +257,6 @@ pub(crate) async fn remove(call: Call, input: Remove) -> Result<Reply, Problem> 
     )
     .await?;
     Ok(Reply::empty())
-}
-
-pub(super) fn parse_optional_path(path: Option<&str>) -> Result<Option<SharePath>, Problem> {
-    path.map(SharePath::parse).transpose()
 }
 
 pub(crate) fn parse_if_match(call: &Call) -> Result<Option<IfMatch>, Problem> {

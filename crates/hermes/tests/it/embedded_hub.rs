@@ -3,6 +3,7 @@
 mod applied_tenant;
 mod approvals;
 mod blocking;
+mod conversations;
 mod cron;
 mod faults;
 mod foreign_text;

@@ -6,7 +6,7 @@ mod haproxy;
 use std::{path::Path, sync::Arc};
 
 use hermes_testkit::{
-    nodes::{FaultPlan, NODE_TIMEOUT, NodeCluster, NodeFault, NodeRequest, run_faults},
+    nodes::{FaultPlan, HubNode, NODE_TIMEOUT, NodeCluster, NodeFault, NodeRequest, run_faults},
     platform::TelegramServer,
     postgres::PostgresCluster,
     wait_for, wait_until,
@@ -75,9 +75,19 @@ fn a_bot_moves_with_its_tenant_and_loses_and_repeats_nothing() {
     cluster
         .addresses
         .must_send(&NodeRequest::new("PATCH", "/v1/tenants/acme", Some(body)));
-    let wait_for_answer = |text: &str| {
+    let wait_for_answer = |cluster: &NodeCluster, text: &str| {
         let is_there = wait_until(NODE_TIMEOUT, || count_answers(&telegram, text) > 0);
-        assert!(is_there, "no `{text}` in {:?}", telegram.answers(ADA));
+        let logs: Vec<String> = if is_there {
+            Vec::new()
+        } else {
+            cluster.nodes.iter().map(HubNode::log).collect()
+        };
+        assert!(
+            is_there,
+            "no `{text}` in {:?}; the nodes say:\n{}",
+            telegram.answers(ADA),
+            logs.join("\n---\n")
+        );
     };
     let holder = |cluster: &NodeCluster| {
         let found = wait_for(NODE_TIMEOUT, || {
@@ -86,12 +96,12 @@ fn a_bot_moves_with_its_tenant_and_loses_and_repeats_nothing() {
         found.unwrap()
     };
     telegram.say(ADA, "first message");
-    wait_for_answer("first message");
+    wait_for_answer(&cluster, "first message");
     // Killed, with a message on its way.
     let first = holder(&cluster);
     cluster.nodes[first].kill();
     telegram.say(ADA, "second message");
-    wait_for_answer("second message");
+    wait_for_answer(&cluster, "second message");
     assert_eq!(holder(&cluster), 1 - first);
     cluster.nodes[first].start_process();
     cluster.publish_ports();
@@ -99,7 +109,7 @@ fn a_bot_moves_with_its_tenant_and_loses_and_repeats_nothing() {
     // Stopped as it should be.
     cluster.nodes[1 - first].stop();
     telegram.say(ADA, "third message");
-    wait_for_answer("third message");
+    wait_for_answer(&cluster, "third message");
     assert_eq!(holder(&cluster), first);
     for text in ["first message", "second message", "third message"] {
         let answers = telegram.answers(ADA);

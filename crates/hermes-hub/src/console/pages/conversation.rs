@@ -24,9 +24,9 @@ struct ConversationPage {
     source: String,
     started_at: Time,
     messages: Vec<ShownMessage>,
-    /// ShownConversation before the first one here.
+    /// Where the messages before these are.
     older: Option<String>,
-    /// ShownConversation after the last one here.
+    /// Where the messages after these are.
     newer: Option<String>,
     /// The end of the conversation, if this page began elsewhere.
     end: Option<String>,
@@ -34,6 +34,9 @@ struct ConversationPage {
     /// The same with messages that were summed up, or without them.
     other_all: String,
     chat: Option<String>,
+    /// Its title, for those who may rename it.
+    rename: Option<String>,
+    may_delete: bool,
 }
 
 #[derive(Deserialize)]
@@ -119,6 +122,8 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         message.is_whole = whole == Some(message.id);
     }
     let title = found.title.filter(|title| !title.is_empty());
+    let rename = request.may("rename_session");
+    let rename = rename.then(|| title.clone().unwrap_or_default());
     let title = title.unwrap_or_else(|| request.texts.get("conversation.title").to_owned());
     let next = found.next_cursor;
     let next = next.map(|cursor| request.address_with("cursor", &cursor));
@@ -134,6 +139,8 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     render(&ConversationPage {
         page: Frame::new(&request, title),
         chat,
+        rename,
+        may_delete: request.may("delete_session"),
         end: is_elsewhere.then(|| address.clone()),
         other_all: request.address_with("all", if shows_all { "" } else { "1" }),
         shows_all,

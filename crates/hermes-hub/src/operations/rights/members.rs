@@ -274,6 +274,7 @@ pub(super) const RIGHTS: &[(&str, &[(&str, MemberRight)])] = &[
             ("cursor", Inherited),
         ],
     ),
+    ("rename_session", &[("title", Inherited)]),
     ("list_share_files", &[("path", Inherited)]),
     (
         "read_share_file",

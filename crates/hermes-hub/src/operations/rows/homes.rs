@@ -3,7 +3,7 @@
 
 use super::super::{
     Gate,
-    HttpMethod::{Delete, Get, Post, Put},
+    HttpMethod::{Delete, Get, Patch, Post, Put},
     Operation,
 };
 use crate::{
@@ -249,6 +249,42 @@ pub(super) fn sessions() -> Vec<Operation> {
         .command("tenant sessions show")
         .errors(&[409, 504])
         .returns::<sessions::ConversationMessages>(),
+        Operation::new(
+            "rename_session",
+            &[Patch],
+            "/v1/tenants/{tenant_id}/sessions/{session_id}",
+            sessions::change::rename,
+        )
+        .docs(
+            "Rename a conversation",
+            "Gives a conversation a title, or takes it away with an empty one. No two conversations of a tenant have the \
+             same. Its agent does it, and is woken for it.",
+        )
+        .scope(Scope::SessionsWrite)
+        .idempotent()
+        .untrusted()
+        .extended_tool()
+        .command("tenant sessions rename")
+        .errors(&[409, 504])
+        .returns::<sessions::change::RenamedSession>(),
+        Operation::new(
+            "delete_session",
+            &[Delete],
+            "/v1/tenants/{tenant_id}/sessions/{session_id}",
+            sessions::change::delete,
+        )
+        .docs(
+            "Delete a conversation",
+            "Deletes a conversation with its messages, for good, and ends its background processes. Its agent does it, and \
+             is woken for it. A conversation in which a run goes on is not deleted.",
+        )
+        .scope(Scope::SessionsWrite)
+        .destructive()
+        .idempotent()
+        .extended_tool()
+        .command("tenant sessions delete")
+        .errors(&[409, 504])
+        .returns_nothing(),
     ]
 }
 

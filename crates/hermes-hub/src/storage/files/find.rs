@@ -26,6 +26,27 @@ pub struct FindQuery {
     pub max: Option<u64>,
 }
 
+impl FindQuery {
+    /// As a request asks for it.
+    pub(crate) fn parse(
+        path: Option<&str>,
+        name: Option<String>,
+        max: Option<u64>,
+    ) -> Result<Self, Problem> {
+        Ok(Self {
+            path: path.map(SharePath::parse).transpose()?,
+            name,
+            max,
+        })
+    }
+
+    /// What is found where there are no files. A pattern that is wrong stays so.
+    pub(crate) fn search_nothing(&self) -> Result<FindResult, Problem> {
+        self.name.as_deref().map(GoGlob::compile).transpose()?;
+        Ok(FindResult::default())
+    }
+}
+
 pub(crate) fn find_paths(
     tree: &Tree,
     find: &FindQuery,

@@ -48,6 +48,33 @@ pub struct GrepQuery {
     pub case: CaseMatching,
 }
 
+impl GrepQuery {
+    /// As a request asks for it.
+    pub(crate) fn parse(
+        pattern: String,
+        path: Option<&str>,
+        max: Option<u64>,
+        ignore_case: Option<bool>,
+    ) -> Result<Self, Problem> {
+        Ok(Self {
+            pattern,
+            path: path.map(SharePath::parse).transpose()?,
+            max,
+            case: if ignore_case == Some(true) {
+                CaseMatching::Ignore
+            } else {
+                CaseMatching::default()
+            },
+        })
+    }
+
+    /// What is found where there are no files. A pattern that is wrong stays so.
+    pub(crate) fn search_nothing(&self) -> Result<GrepResult, Problem> {
+        GoRegex::compile(&self.pattern, self.case)?;
+        Ok(GrepResult::default())
+    }
+}
+
 pub(super) fn clamp_max_results(max: Option<u64>) -> usize {
     max.map_or(DEFAULT_MATCHES, |max| {
         usize::try_from(max)

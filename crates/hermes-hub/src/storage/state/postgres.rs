@@ -41,6 +41,7 @@ mod own_session;
 mod position;
 mod provided_skills;
 mod queue;
+mod retention;
 mod runs;
 mod schema;
 mod seen_changes;

@@ -141,6 +141,10 @@ impl Runtime for MockRuntime {
                 warnings: vec![FIXED_OUTPUT.to_owned()],
             }),
             AgentRequest::ForgetServer { .. } => AgentReply::Forgotten,
+            AgentRequest::RenameSession { title, .. } => AgentReply::SessionRenamed {
+                title: Some(title.clone()).filter(|title| !title.is_empty()),
+            },
+            AgentRequest::DeleteSession { .. } => AgentReply::SessionDeleted,
             AgentRequest::TestServer { .. }
             | AgentRequest::AcceptTools { .. }
             | AgentRequest::CallTool { .. }

@@ -112,3 +112,44 @@ async fn without_the_right_to_read_them_there_are_none() {
     reader.get(PAGE).await.expect_status(404);
     reader.get(&format!("{PAGE}/talk")).await.expect_status(404);
 }
+
+#[tokio::test]
+async fn those_who_may_rename_and_delete_a_conversation_after_they_were_asked() {
+    let hub = hub_with_conversations().await;
+    let viewer = ConsoleBrowser::with_rights(&hub, json!({"role": "viewer"})).await;
+    let page = viewer.get(&format!("{PAGE}/talk")).await.expect_status(200);
+    page.assert_lacks("/do/rename_session");
+    page.assert_lacks("/do/delete_session");
+    viewer
+        .submit(
+            "/do/delete_session",
+            &[("tenant_id", "tenant_123"), ("session_id", "talk")],
+        )
+        .await
+        .expect_status(403);
+    let operator = ConsoleBrowser::with_rights(&hub, json!({"role": "operator"})).await;
+    let page = operator
+        .get(&format!("{PAGE}/talk"))
+        .await
+        .expect_status(200);
+    page.assert_shows("<details class=\"danger\"><summary>Delete this conversation</summary>");
+    page.assert_shows("with its messages, for good");
+    let this = [("tenant_id", "tenant_123"), ("session_id", "talk")];
+    let address = format!("{PAGE}/talk");
+    let fields = [this[0], this[1], ("title", "The plan"), ("next", &address)];
+    let renamed = operator
+        .submit("/do/rename_session", &fields)
+        .await
+        .expect_status(200);
+    renamed.assert_shows("The conversation has its new title.");
+    let fields = [this[0], this[1], ("next", PAGE)];
+    let deleted = operator
+        .submit("/do/delete_session", &fields)
+        .await
+        .expect_status(200);
+    deleted.assert_shows("The conversation is deleted.");
+    let german = operator.speaking("de");
+    let page = german.get(&address).await.expect_status(200);
+    page.assert_shows("Dieses Gespräch löschen");
+    page.assert_shows("Umbenennen");
+}

@@ -42,3 +42,38 @@ async fn every_page_that_says_what_went_wrong_names_the_request() {
         assert_eq!(id == "mine-1", what == "a provider", "{what}: {id}");
     }
 }
+
+#[tokio::test]
+async fn an_address_without_a_page_is_told_on_a_page_and_to_programs_as_before() {
+    let hub = TestHub::new().await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let stranger = ConsoleBrowser::stranger(&hub);
+    let look_for = async |browser: &ConsoleBrowser, path: &str, accept: &str| {
+        let request = browser.request(Method::GET, path);
+        let request = request.header(header::ACCEPT, accept);
+        let response = request.send().await.unwrap();
+        let location = response.headers().get(header::LOCATION);
+        let location = location.map(|location| location.to_str().unwrap().to_owned());
+        let status = response.status().as_u16();
+        (status, location, response.text().await.unwrap())
+    };
+    let page = "text/html,application/xhtml+xml,*/*;q=0.8";
+    for path in ["/nonsense", "/tenants/acme/nonsense"] {
+        let (status, _, text) = look_for(&admin, path, page).await;
+        assert_eq!(status, 404, "{text}");
+        assert!(text.contains("there is no such page"), "{text}");
+        assert!(text.contains("<nav"), "{text}");
+        let (status, location, _) = look_for(&stranger, path, page).await;
+        let location = location.unwrap();
+        assert_eq!(status, 303, "{location}");
+        assert!(location.starts_with("/sign-in"), "{location}");
+        let (status, _, text) = look_for(&stranger, path, "*/*").await;
+        assert_eq!(status, 401, "{text}");
+        assert!(text.starts_with('{'), "{text}");
+    }
+    for path in ["/v1/nonsense", "/mcp/nonsense", "/internal/nonsense"] {
+        let (status, _, text) = look_for(&admin, path, page).await;
+        assert_eq!(status, 401, "a cookie is not a token: {text}");
+        assert!(text.starts_with('{'), "{text}");
+    }
+}

@@ -236,3 +236,33 @@ async fn the_quota_of_the_home_holds_for_files_that_are_sent() {
     let used = tenant["storage"]["usedBytes"].as_u64().unwrap();
     assert!((4000..5000).contains(&used), "{tenant}");
 }
+
+#[tokio::test]
+async fn a_search_where_there_is_no_workspace_yet_finds_nothing() {
+    let site = TestHub::new().await.with_examples().await;
+    let workspace = site.home("tenant_123").join("workspace");
+    if workspace.exists() {
+        std::fs::remove_dir_all(&workspace).unwrap();
+    }
+    for place in ["", "&path="] {
+        let found = site.get(&format!("{FILES}/grep?pattern=x{place}")).await;
+        let nothing =
+            json!({"matches": [], "truncated": false, "filesSearched": 0, "filesSkipped": 0});
+        assert_eq!(found.expect(200), nothing);
+        let found = site.get(&format!("{FILES}/find?name=*.md{place}")).await;
+        assert_eq!(found.expect(200), json!({"paths": [], "truncated": false}));
+    }
+    // What is wrong stays wrong.
+    site.get(&format!("{FILES}/grep?pattern=("))
+        .await
+        .expect(400);
+    site.get(&format!("{FILES}/find?name=[")).await.expect(400);
+    for search in ["grep?pattern=x&path=notes", "find?path=notes"] {
+        site.get(&format!("{FILES}/{search}")).await.expect(404);
+    }
+    assert!(!workspace.exists(), "a search makes nothing");
+    std::os::unix::fs::symlink("/etc", &workspace).unwrap();
+    site.get(&format!("{FILES}/grep?pattern=x"))
+        .await
+        .expect(409);
+}

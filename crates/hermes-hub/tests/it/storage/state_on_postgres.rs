@@ -2,6 +2,7 @@
 //!
 //! `HERMES_TEST_HUB_DATABASE=postgres` runs every other test of the Hub on it, too.
 
+mod all_filters;
 #[path = "state/approvals.rs"]
 mod approvals;
 #[path = "state/audit.rs"]
@@ -19,6 +20,7 @@ mod files;
 mod grouped_writes;
 #[path = "state/groups.rs"]
 mod groups;
+mod growth;
 #[path = "state/hub_events.rs"]
 mod hub_events;
 #[path = "state/idempotency.rs"]
@@ -29,6 +31,7 @@ mod moved_events;
 #[path = "state/overview.rs"]
 mod overview;
 mod poolers;
+mod recorded_statements;
 #[path = "state/runs.rs"]
 mod runs;
 mod schema;

@@ -133,7 +133,7 @@ impl Drop for EverythingServer {
 struct ConsoleSite {
     hub: RealHub,
     /// It answers as long as this lives.
-    _model: ModelServer,
+    model: ModelServer,
 }
 
 fn model_script() -> ModelScript {
@@ -150,6 +150,10 @@ fn model_script() -> ModelScript {
         .rule("clear others", command("rm -r others"))
         .rule("think it over", thoughtful)
         .rule("say it slowly", slow)
+        .rule(
+            "fill it in",
+            ScriptedAnswer::call("mcp_everything_trigger_elicitation_request", &json!({})),
+        )
         .rule("say it hostile", ScriptedAnswer::text(&hostile_text()))
         .rule("fail", ScriptedAnswer::status(400, HOSTILE))
 }
@@ -174,7 +178,7 @@ impl ConsoleSite {
         let config = config.replace("mode: 'off'", "mode: manual");
         fs::write(home.join("config.yaml"), config).unwrap();
         fs::create_dir_all(home.join("workspace/old")).unwrap();
-        Self { hub, _model: model }
+        Self { hub, model }
     }
 
     async fn send(&self, method: Method, path: &str, body: Value) -> Value {

@@ -35,6 +35,9 @@ const ROUNDS: usize = 5;
 /// Of each kind, as many are answered before the Hub is killed: what makes something, and what takes it away.
 const EACH: usize = 2;
 
+/// Between two writes of a kind that never rests: others have their turn, and all that was answered is looked at later.
+const PAUSE: Duration = Duration::from_millis(40);
+
 /// How many writes of a kind were answered in a round.
 type AnsweredCount = Arc<AtomicUsize>;
 
@@ -82,6 +85,9 @@ async fn write(
             }
         }
         answered.store(number, Ordering::Relaxed);
+        if number > EACH {
+            tokio::time::sleep(PAUSE).await;
+        }
         if most.is_some_and(|most| number >= most) {
             hub.gone().await;
             break;

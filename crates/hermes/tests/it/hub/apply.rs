@@ -154,4 +154,9 @@ fn what_is_in_a_home_is_changed_without_a_shell() {
     assert!(sessions.stderr.contains("no conversations"), "{sessions:?}");
     hub.run(&["tenant", "sessions", "acme", "show", "none"])
         .exits_with(3);
+    hub.run(&["tenant", "sessions", "acme", "rename", "none", "A title"])
+        .exits_with(3);
+    let delete = ["tenant", "sessions", "acme", "delete", "none"];
+    hub.run(&delete).exits_with(5);
+    hub.run(&[&delete[..], &["--yes"]].concat()).exits_with(3);
 }

@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use sqlx::{Postgres, QueryBuilder};
 
-use super::{PostgresState, runs::insert_run, to_column, write_group::GroupedWrite};
+use super::{
+    PostgresState, retention::MAX_DELETED, runs::insert_run, to_column, write_group::GroupedWrite,
+};
 use crate::{
     JobId, RunId, TenantId,
     api_types::Time,
@@ -99,14 +101,18 @@ impl CronStore for PostgresState {
         Ok(outcomes)
     }
 
+    // Scalar subqueries, and not joins: the server begins with the few jobs by their time, and not with all tenants, of
+    // which it may believe that they are fewer.
     async fn due_jobs(&self, now: Time, most: u32) -> Result<Vec<DueJob>, StateError> {
         let query = sqlx::query(
             "SELECT j.tenant, j.job, j.next,
                  (SELECT MAX(f.due) FROM fires f WHERE f.tenant = j.tenant AND f.job = j.job) AS last_fired,
                  EXISTS (SELECT 1 FROM runs r WHERE r.tenant = j.tenant AND r.ended_at IS NULL AND r.job = j.job)
                      AS under_way
-             FROM job_times j JOIN tenants t ON t.id = j.tenant JOIN leases l ON l.tenant = j.tenant
-             WHERE j.next <= $1 AND t.deleted_at IS NULL AND l.node = $3 ORDER BY j.next LIMIT $2",
+             FROM job_times j
+             WHERE j.next <= $1 AND (SELECT l.node FROM leases l WHERE l.tenant = j.tenant) = $3
+                 AND (SELECT t.deleted_at IS NULL FROM tenants t WHERE t.id = j.tenant)
+             ORDER BY j.next LIMIT $2",
         )
         .bind(now.millis())
         .bind(i64::from(most))
@@ -127,8 +133,11 @@ impl CronStore for PostgresState {
 
     async fn next_due(&self) -> Result<Option<Time>, StateError> {
         let query = sqlx::query(
-            "SELECT j.next FROM job_times j JOIN tenants t ON t.id = j.tenant JOIN leases l ON l.tenant = j.tenant
-             WHERE j.next IS NOT NULL AND t.deleted_at IS NULL AND l.node = $1 ORDER BY j.next LIMIT 1",
+            "SELECT j.next FROM job_times j
+             WHERE j.next IS NOT NULL AND EXISTS (SELECT 1 FROM leases WHERE node = $1)
+                 AND (SELECT l.node FROM leases l WHERE l.tenant = j.tenant) = $1
+                 AND (SELECT t.deleted_at IS NULL FROM tenants t WHERE t.id = j.tenant)
+             ORDER BY j.next LIMIT 1",
         )
         .bind(&self.node);
         let row = self.read().await?.optional(query).await?;
@@ -296,10 +305,9 @@ impl CronStore for PostgresState {
     }
 
     async fn forget_fires(&self, before: Time) -> Result<u64, StateError> {
-        let mut write = self.begin_change().await?;
-        let delete = sqlx::query("DELETE FROM fires WHERE due < $1").bind(before.millis());
-        let forgotten = write.execute(delete).await?;
-        write.commit().await?;
-        Ok(forgotten)
+        let delete = "DELETE FROM fires WHERE ctid = ANY(ARRAY(
+                SELECT ctid FROM fires WHERE due < $1 ORDER BY due LIMIT $2)) AND due < $1";
+        self.delete_in_parts(delete, before.millis(), MAX_DELETED)
+            .await
     }
 }

@@ -7,7 +7,8 @@ use sqlx::{Postgres, QueryBuilder};
 use tokio::sync::watch;
 
 use super::{
-    BEGIN_WRITE, PostgresState, Session, session, storable, to_column, write_group::GroupedWrite,
+    BEGIN_WRITE, PostgresState, Session, retention::MAX_DELETED, session, storable, to_column,
+    write_group::GroupedWrite,
 };
 use crate::{
     api_types::{HubEvent, Time},
@@ -155,10 +156,9 @@ impl HubEventStore for PostgresState {
     }
 
     async fn forget_hub_events(&self, before: Time) -> Result<u64, StateError> {
-        let mut session = self.begin_alone().await?;
-        let delete = sqlx::query("DELETE FROM hub_events WHERE time < $1").bind(before.millis());
-        let forgotten = session.execute(delete).await?;
-        session.commit().await?;
-        Ok(forgotten)
+        let delete = "DELETE FROM hub_events WHERE id = ANY(ARRAY(
+                SELECT id FROM hub_events WHERE time < $1 ORDER BY time LIMIT $2))";
+        self.delete_in_parts(delete, before.millis(), MAX_DELETED)
+            .await
     }
 }

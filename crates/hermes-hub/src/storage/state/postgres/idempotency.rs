@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{PostgresState, write_group::GroupedWrite};
+use super::{PostgresState, retention::MAX_DELETED, write_group::GroupedWrite};
 use crate::{
     api_types::Time,
     storage::state::{
@@ -158,11 +158,10 @@ impl IdempotencyStore for PostgresState {
     }
 
     async fn forget_keys(&self, before: Time) -> Result<u64, StateError> {
-        let mut write = self.begin_change().await?;
-        let delete =
-            sqlx::query("DELETE FROM idempotency WHERE created_at < $1").bind(before.millis());
-        let forgotten = write.execute(delete).await?;
-        write.commit().await?;
-        Ok(forgotten)
+        // A key that is used again meanwhile is in another place, and not that old any more.
+        let delete = "DELETE FROM idempotency WHERE ctid = ANY(ARRAY(
+                SELECT ctid FROM idempotency WHERE created_at < $1 ORDER BY created_at LIMIT $2)) AND created_at < $1";
+        self.delete_in_parts(delete, before.millis(), MAX_DELETED)
+            .await
     }
 }

@@ -8,7 +8,9 @@ use async_trait::async_trait;
 use sqlx::{Postgres, QueryBuilder};
 
 use super::{
-    PostgresState, to_column,
+    PostgresState,
+    retention::MAX_DELETED_WITH_OTHERS,
+    to_column,
     usage::{check_limits, count_accepted, count_ended, note_work},
     write_group::GroupedWrite,
 };
@@ -29,8 +31,6 @@ use crate::{
 
 pub(super) use update::{add_events, store_run, void_pending};
 
-/// Runs deleted in one transaction, so that others do not wait long.
-const MAX_FORGOTTEN_RUNS: u32 = 200;
 const NO_RUN: StateError = StateError::NotFound { what: "run" };
 
 /// A run and its number. Other nodes do not change it until the end of the write.
@@ -256,21 +256,9 @@ impl RunStore for PostgresState {
     }
 
     async fn forget_runs(&self, before: Time) -> Result<u64, StateError> {
-        let mut forgotten = 0;
-        loop {
-            let mut write = self.begin_change().await?;
-            let delete = sqlx::query(
-                "DELETE FROM runs WHERE number IN (
-                     SELECT number FROM runs WHERE ended_at < $1 LIMIT $2 FOR UPDATE SKIP LOCKED)",
-            )
-            .bind(before.millis())
-            .bind(i64::from(MAX_FORGOTTEN_RUNS));
-            let some = write.execute(delete).await?;
-            write.commit().await?;
-            forgotten += some;
-            if some < u64::from(MAX_FORGOTTEN_RUNS) {
-                return Ok(forgotten);
-            }
-        }
+        let delete = "DELETE FROM runs WHERE number = ANY(ARRAY(
+                SELECT number FROM runs WHERE ended_at < $1 ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED))";
+        self.delete_in_parts(delete, before.millis(), MAX_DELETED_WITH_OTHERS)
+            .await
     }
 }

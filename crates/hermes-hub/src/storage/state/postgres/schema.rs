@@ -30,6 +30,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../../migrations/postgres/0011.sql"),
     include_str!("../../../../migrations/postgres/0012.sql"),
     include_str!("../../../../migrations/postgres/0013.sql"),
+    include_str!("../../../../migrations/postgres/0014.sql"),
 ];
 /// Programs that know this version can work with the present one.
 const READABLE_SINCE: i64 = 1;

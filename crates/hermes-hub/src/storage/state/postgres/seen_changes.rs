@@ -275,6 +275,8 @@ struct SeenMoment {
     /// A snapshot of the server.
     snapshot: String,
     server_start: String,
+    /// Whether anything was committed since the moment before. Then it is likely next time, and notes are asked for at once.
+    is_new: bool,
 }
 
 impl SharedQuestion {
@@ -364,15 +366,21 @@ async fn read_from(
     last: Option<&SeenMoment>,
 ) -> Result<(SeenMoment, NotedChanges), StateError> {
     let last = last.filter(|last| last.asked_at.elapsed() < MAX_SILENCE);
-    let now = moment_of(&session.one(sqlx::query(POSITION)).await?, asked_at)?;
-    let Some(last) = last.filter(|last| last.server_start == now.server_start) else {
-        return Ok((now, NotedChanges::Unknown));
+    let last = if let Some(last) = last.filter(|last| last.is_new) {
+        last
+    } else {
+        let now = moment_of(&session.one(sqlx::query(POSITION)).await?, asked_at)?;
+        let Some(last) = last.filter(|last| last.server_start == now.server_start) else {
+            return Ok((now, NotedChanges::Unknown));
+        };
+        if last.snapshot == now.snapshot {
+            return Ok((now, NotedChanges::Subjects(Vec::new())));
+        }
+        last
     };
-    if last.snapshot == now.snapshot {
-        return Ok((now, NotedChanges::Subjects(Vec::new())));
-    }
     let row = session.one(sqlx::query(NOTES).bind(&last.snapshot)).await?;
-    let now = moment_of(&row, asked_at)?;
+    let mut now = moment_of(&row, asked_at)?;
+    now.is_new = last.snapshot != now.snapshot;
     let subjects: Vec<String> = row.try_get("subjects")?;
     if subjects.len() > MAX_NOTES || last.server_start != now.server_start {
         return Ok((now, NotedChanges::Unknown));
@@ -385,6 +393,7 @@ fn moment_of(row: &PgRow, asked_at: Instant) -> Result<SeenMoment, StateError> {
         asked_at,
         snapshot: row.try_get("snapshot")?,
         server_start: row.try_get("server_start")?,
+        is_new: false,
     })
 }
 
@@ -432,6 +441,7 @@ mod tests {
             asked_at,
             snapshot: "5:5:".into(),
             server_start: server_start.into(),
+            is_new: false,
         }
     }
 

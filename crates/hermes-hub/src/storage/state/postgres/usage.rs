@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use hermes_protocol::ChatRunUse;
 use sqlx::{Postgres, QueryBuilder};
 
-use super::{PostgresState, session::Sql, storable, to_column, write_group::GroupedWrite};
+use super::{
+    PostgresState, retention::MAX_DELETED, session::Sql, storable, to_column,
+    write_group::GroupedWrite,
+};
 use crate::{
     RunId, TenantId,
     api_types::{LimitUse, Time, UsageDay},
@@ -265,12 +268,13 @@ impl UsageStore for PostgresState {
     }
 
     async fn forget_limit_days(&self, before: UsageDay) -> Result<u64, StateError> {
-        let mut write = self.begin_change().await?;
+        // Few are under way at a time, so there are never many.
         let lost = sqlx::query("DELETE FROM chat_runs WHERE day < $1").bind(before.0);
+        let mut write = self.begin_change().await?;
         write.execute(lost).await?;
-        let delete = sqlx::query("DELETE FROM limit_days WHERE day < $1").bind(before.0);
-        let forgotten = write.execute(delete).await?;
         write.commit().await?;
-        Ok(forgotten)
+        let delete = "DELETE FROM limit_days WHERE ctid = ANY(ARRAY(
+                SELECT ctid FROM limit_days WHERE day < $1 ORDER BY day LIMIT $2)) AND day < $1";
+        self.delete_in_parts(delete, before.0, MAX_DELETED).await
     }
 }

@@ -3,7 +3,9 @@
 use async_trait::async_trait;
 use sqlx::{Postgres, QueryBuilder};
 
-use super::{PostgresState, session::Sql, storable, write_group::GroupedWrite};
+use super::{
+    PostgresState, retention::MAX_DELETED, session::Sql, storable, write_group::GroupedWrite,
+};
 use crate::{
     api_types::{
         Delivery, DeliveryState, HubEventType, Time,
@@ -343,11 +345,10 @@ impl WebhookStore for PostgresState {
     }
 
     async fn forget_deliveries(&self, before: Time) -> Result<u64, StateError> {
-        let mut session = self.begin_alone().await?;
-        let delete =
-            sqlx::query("DELETE FROM webhook_deliveries WHERE ended_at < $1").bind(before.millis());
-        let forgotten = session.execute(delete).await?;
-        session.commit().await?;
-        Ok(forgotten)
+        let delete = "DELETE FROM webhook_deliveries WHERE number = ANY(ARRAY(
+                SELECT number FROM webhook_deliveries WHERE ended_at < $1 ORDER BY ended_at LIMIT $2))
+             AND ended_at < $1";
+        self.delete_in_parts(delete, before.millis(), MAX_DELETED)
+            .await
     }
 }

@@ -1,67 +1,36 @@
 //! Programs of an earlier version beside those of this one: nodes are replaced one after the other, and all use the tables
 //! of the newest.
 //!
-//! `statements/` has what earlier versions ask of the database, one statement per line, by the version of their tables.
-//! `HERMES_WRITE_STATEMENTS=1` writes the list of the present version: do that before a release, so that the next one is
-//! tested against it.
+//! A test fails while the list of the present version lacks a statement of this program. `HERMES_WRITE_STATEMENTS=1` adds
+//! what is missing. So whoever changes the tables next is held to what was asked of these.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
-    path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use hermes_testkit::postgres::TestDatabase;
-use sqlx::{
-    AssertSqlSafe, ConnectOptions as _, Executor as _, PgConnection, postgres::PgConnectOptions,
+use hermes_testkit::postgres::{PostgresCluster, TestDatabase};
+
+use super::{
+    StateFixture,
+    all_filters::read_with_all_filters,
+    open_postgres,
+    recorded_statements::{
+        LOGGING, Planner, crate_directory, logged_statements, read_lists, texts_in_sources,
+        write_list,
+    },
 };
 
-use super::StateFixture;
-
-/// The type of a value is not known, which the driver would tell.
-const UNKNOWN_TYPE: &str = "42P18";
 const COLUMNS: &str = "SELECT table_name || '.' || column_name || ' ' || data_type || ' '
         || (is_nullable = 'YES' OR column_default IS NOT NULL OR is_identity = 'YES')
      FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1";
-
-fn crate_directory() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-}
-
-fn lists() -> PathBuf {
-    crate_directory().join("tests/it/storage/state_on_postgres/statements")
-}
-
-/// The lists of earlier versions.
-fn earlier_versions(latest: i64) -> BTreeMap<i64, PathBuf> {
-    let files = fs::read_dir(lists()).unwrap();
-    let versions = files.map(|file| {
-        let path = file.unwrap().path();
-        let version = path.file_stem().unwrap().to_str().unwrap().parse().unwrap();
-        (version, path)
-    });
-    versions.filter(|(version, _)| *version < latest).collect()
-}
-
-async fn connect(database: &TestDatabase) -> PgConnection {
-    let options: PgConnectOptions = database.url().parse().unwrap();
-    options.connect().await.unwrap()
-}
-
-/// Has the server parse a statement and look up all that it names.
-async fn prepare(connection: &mut PgConnection, statement: &str) -> Result<(), String> {
-    let sql = format!("PREPARE one AS {statement}");
-    match connection.execute(sqlx::raw_sql(AssertSqlSafe(sql))).await {
-        Ok(_) => {
-            connection.execute("DEALLOCATE one").await.unwrap();
-            Ok(())
-        }
-        Err(sqlx::Error::Database(error)) if error.code().as_deref() == Some(UNKNOWN_TYPE) => {
-            Ok(())
-        }
-        Err(error) => Err(format!("{statement}: {error}")),
-    }
-}
+/// What a row must fulfil, by table: constraints, and indexes that are unique without being one.
+const DEMANDS: &str = "SELECT conrelid::regclass || '.' || pg_get_constraintdef(c.oid)
+     FROM pg_constraint c WHERE connamespace = 'public'::regnamespace AND conrelid <> 0
+     UNION SELECT indrelid::regclass || '.unique ' || regexp_replace(pg_get_indexdef(indexrelid), '.* USING ', '')
+     FROM pg_index JOIN pg_class t ON t.oid = indrelid
+     WHERE indisunique AND t.relnamespace = 'public'::regnamespace";
 
 fn version_of(database: &TestDatabase, column: &str) -> i64 {
     let version = database.run_sql(&format!("SELECT {column} FROM hub_schema"));
@@ -69,30 +38,61 @@ fn version_of(database: &TestDatabase, column: &str) -> i64 {
 }
 
 #[tokio::test]
-async fn statements_of_earlier_versions_work_on_the_newest_tables() {
+async fn statements_of_earlier_programs_work_on_the_newest_tables() {
     let fresh = StateFixture::new().await;
     let database = fresh.database.as_ref().unwrap();
-    let (latest, oldest) = (
-        version_of(database, "version"),
-        version_of(database, "readable_since"),
-    );
-    let mut connection = connect(database).await;
+    let oldest = version_of(database, "readable_since");
+    let mut planner = Planner::connect(database).await;
     let mut failed = Vec::new();
-    let earlier = earlier_versions(latest);
-    assert!(!earlier.is_empty(), "no list of an earlier version");
-    for (version, list) in earlier {
-        if version < oldest {
-            continue;
-        }
-        let list = fs::read_to_string(list).unwrap();
-        assert!(list.lines().count() > 100, "version {version}");
-        for statement in list.lines() {
-            if let Err(error) = prepare(&mut connection, statement).await {
+    let lists = read_lists();
+    let latest = version_of(database, "version");
+    assert!(
+        lists.contains_key(&(latest - 1)),
+        "no list of version {}: write it before tables are changed, and see it with `git log` if it is too late",
+        latest - 1
+    );
+    for (version, list) in lists.range(oldest..) {
+        assert!(list.len() > 100, "version {version}");
+        for statement in list {
+            if let Err(error) = planner.plan(statement).await {
                 failed.push(format!("version {version}: {error}"));
             }
         }
     }
     assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// What was asked of these tables is not known to work because nothing looked.
+#[tokio::test]
+async fn a_statement_that_the_tables_cannot_answer_any_more_is_noticed() {
+    let fresh = StateFixture::new().await;
+    let database = fresh.database.as_ref().unwrap();
+    let mut planner = Planner::connect(database).await;
+    let works = "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING";
+    planner.plan(works).await.unwrap();
+    for (statement, cause) in [
+        ("SELECT missing FROM meta WHERE name = $1", "does not exist"),
+        (
+            "INSERT INTO meta (name, value) VALUES ($1, $2) ON CONFLICT (value) DO NOTHING",
+            "ON CONFLICT specification",
+        ),
+        ("SELECT 1 FROM meta WHERE name = $1 + 1", "text"),
+    ] {
+        let refused = planner.plan(statement).await.unwrap_err();
+        assert!(refused.contains(cause), "{refused}");
+    }
+    planner.plan("SELECT $1, $2").await.unwrap();
+}
+
+/// The tables of an earlier version.
+fn create_tables_of(version: i64) -> TestDatabase {
+    let earlier = TestDatabase::create();
+    for number in 1..=version {
+        let script = format!("migrations/postgres/{number:04}.sql");
+        let script = fs::read_to_string(crate_directory().join(script)).unwrap();
+        earlier.run_sql(&script);
+    }
+    earlier
 }
 
 /// Tables and columns, with their type and whether a row may be added without them.
@@ -106,18 +106,23 @@ fn columns_of(database: &TestDatabase) -> BTreeMap<String, (String, bool)> {
     columns.collect()
 }
 
+fn demands_of(database: &TestDatabase) -> BTreeSet<String> {
+    let listed = database.run_sql(DEMANDS);
+    listed.lines().map(str::to_owned).collect()
+}
+
 #[tokio::test]
-async fn what_newer_tables_have_needs_no_value_of_earlier_programs() {
+async fn newer_tables_demand_nothing_that_earlier_programs_do_not_know() {
     let fresh = StateFixture::new().await;
     let newest = fresh.database.as_ref().unwrap();
-    let newest_columns = columns_of(newest);
-    for version in earlier_versions(version_of(newest, "version")).into_keys() {
-        let earlier = TestDatabase::create();
-        for number in 1..=version {
-            let script = format!("migrations/postgres/{number:04}.sql");
-            let script = fs::read_to_string(crate_directory().join(script)).unwrap();
-            earlier.run_sql(&script);
+    let (newest_columns, newest_demands) = (columns_of(newest), demands_of(newest));
+    let oldest = version_of(newest, "readable_since");
+    let latest = version_of(newest, "version");
+    for version in read_lists().into_keys() {
+        if !(oldest..latest).contains(&version) {
+            continue;
         }
+        let earlier = create_tables_of(version);
         let columns = columns_of(&earlier);
         for (name, (kind, _)) in &columns {
             let now = newest_columns.get(name).map(|(kind, _)| kind);
@@ -131,6 +136,13 @@ async fn what_newer_tables_have_needs_no_value_of_earlier_programs() {
                 "{name} has no default, and version {version} does not know it"
             );
         }
+        let demands = demands_of(&earlier);
+        for demand in newest_demands.difference(&demands) {
+            assert!(
+                !tables.contains(table_of(demand)),
+                "{demand}: rows of version {version} may not fulfil it"
+            );
+        }
     }
 }
 
@@ -138,54 +150,43 @@ fn table_of(column: &str) -> &str {
     column.split_once('.').unwrap().0
 }
 
-/// The texts in the sources that begin like a statement.
-fn statements_in_sources() -> BTreeSet<String> {
-    fn collect(path: &Path, found: &mut BTreeSet<String>) {
-        if path.is_dir() {
-            for entry in fs::read_dir(path).unwrap() {
-                collect(&entry.unwrap().path(), found);
-            }
-            return;
-        }
-        let source = fs::read_to_string(path).unwrap();
-        let code: Vec<&str> = source
-            .lines()
-            .filter(|line| !line.trim_start().starts_with("//"))
-            .collect();
-        let code = code.join("\n").replace("\\\"", "\u{1}");
-        for text in code.split('"').skip(1).step_by(2) {
-            let text = text.replace('\u{1}', "\"").replace("\\\n", " ");
-            let words: Vec<&str> = text.split_whitespace().collect();
-            let begins = ["SELECT", "INSERT", "UPDATE", "DELETE", "WITH"];
-            if words.first().is_some_and(|first| begins.contains(first)) {
-                found.insert(words.join(" "));
-            }
+/// What this program asks: what the sources have as a whole, and what they put together.
+async fn statements_of_this_program() -> (BTreeSet<String>, i64) {
+    let cluster = Arc::new(PostgresCluster::start(&LOGGING));
+    let database = TestDatabase::create_in(&cluster);
+    let state = open_postgres(database.url(), "n1").await;
+    read_with_all_filters(&*state).await;
+    state.close().await;
+    let mut planner = Planner::connect(&database).await;
+    let mut statements = BTreeSet::new();
+    for text in texts_in_sources() {
+        if planner.plan(&text).await.is_ok() {
+            statements.insert(text);
         }
     }
-    let mut found = BTreeSet::new();
-    let state = crate_directory().join("src/storage/state");
-    collect(&state.join("postgres"), &mut found);
-    collect(&state.join("postgres.rs"), &mut found);
-    found
+    assert!(statements.len() > 250, "only {} texts", statements.len());
+    let logged = logged_statements(&database);
+    let assembled = logged.difference(&statements).count();
+    assert!(assembled > 15, "only {assembled} are put together");
+    statements.extend(logged);
+    (statements, version_of(&database, "version"))
 }
 
 #[tokio::test]
-async fn the_statements_of_this_version_can_be_listed() {
-    let fresh = StateFixture::new().await;
-    let database = fresh.database.as_ref().unwrap();
-    let mut connection = connect(database).await;
-    let mut complete = String::new();
-    for statement in statements_in_sources() {
-        // Some are put together at run time; their parts are not statements.
-        if prepare(&mut connection, &statement).await.is_ok() {
-            complete.push_str(&statement);
-            complete.push('\n');
-        }
-    }
-    let count = complete.lines().count();
-    assert!(count > 150, "only {count} statements were found");
+async fn all_statements_of_this_program_are_recorded_for_the_next_version() {
+    let (statements, version) = statements_of_this_program().await;
+    let mut recorded = read_lists().remove(&version).unwrap_or_default();
+    let missing: Vec<String> = statements.difference(&recorded).cloned().collect();
     if std::env::var_os("HERMES_WRITE_STATEMENTS").is_some() {
-        let version = version_of(database, "version");
-        fs::write(lists().join(format!("{version:04}.sql")), complete).unwrap();
+        recorded.extend(missing);
+        write_list(version, &recorded);
+        return;
     }
+    assert!(
+        missing.is_empty(),
+        "the list of version {version} lacks {} statements. Add them with `HERMES_WRITE_STATEMENTS=1 cargo nextest run \
+         -p hermes-hub -E 'test(all_statements_of_this_program)'`:\n{}",
+        missing.len(),
+        missing.join("\n")
+    );
 }

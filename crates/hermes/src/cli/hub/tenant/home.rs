@@ -87,7 +87,7 @@ pub(crate) struct TenantSessionsArgs {
     pub(crate) command: TenantSessionsCommand,
 }
 
-/// What can be read of a tenant's conversations.
+/// What can be done with a tenant's conversations.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantSessionsCommand {
     /// List the conversations, the last used first.
@@ -117,6 +117,20 @@ pub(crate) enum TenantSessionsCommand {
         session: Option<String>,
         #[command(flatten)]
         page: PageArgs,
+    },
+    /// Give a conversation a title; its agent is woken for it.
+    Rename {
+        /// The conversation's id.
+        session: String,
+        /// The title, of at most 100 characters; "" takes it away.
+        title: String,
+    },
+    /// Delete a conversation with its messages, for good; its agent is woken for it.
+    Delete {
+        /// The conversation's id.
+        session: String,
+        #[command(flatten)]
+        sure: ConfirmArgs,
     },
 }
 

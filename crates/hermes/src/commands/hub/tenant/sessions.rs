@@ -1,4 +1,4 @@
-//! `hermes tenant sessions`: conversations of a tenant's agent, to read.
+//! `hermes tenant sessions`: conversations of a tenant's agent.
 
 use serde_json::Value;
 
@@ -52,6 +52,27 @@ pub(super) fn run(hub: &HubClient<'_>, args: TenantSessionsArgs) -> Result<(), F
                 .with_optional("session_id", session);
             let answer = hub.call_list(call, "matches", &page.into())?;
             hub.show_list(&answer, "matches", MATCHES, "Nothing was found.");
+        }
+        TenantSessionsCommand::Rename { session, title } => {
+            let call = tenant_call("rename_session", tenant)
+                .with("session_id", session.clone())
+                .with("title", title);
+            let answer = hub.call(&call)?;
+            let output = hub.output();
+            output.note(match answer.value["title"].as_str() {
+                Some(title) => format!("`{session}` is now called `{}`.", printable(title)),
+                None => format!("`{session}` has no title now."),
+            });
+            output.json(answer.value);
+        }
+        TenantSessionsCommand::Delete { session, sure } => {
+            hub.confirm(
+                sure.yes,
+                &format!("Delete the conversation `{session}` of `{tenant}`, for good?"),
+            )?;
+            let call = tenant_call("delete_session", tenant).with("session_id", session.clone());
+            hub.call(&call)?;
+            hub.output().note(format!("Deleted `{session}`."));
         }
     }
     Ok(())

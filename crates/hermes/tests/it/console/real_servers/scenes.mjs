@@ -5,7 +5,9 @@
 // A scene says where it stands by a line of JSON and goes on when it gets one. Its last line is its result.
 
 import { createInterface } from 'node:readline';
+import { DatabaseSync } from 'node:sqlite';
 import { openContext, signIn, startBrowser } from './browser.mjs';
+import { findScroll, runAxe } from './judge.mjs';
 
 const given = JSON.parse(process.argv[2]);
 const { base, token } = given;
@@ -121,6 +123,101 @@ const scenes = {
     await page.locator('#talk .agent').first().waitFor();
     await gone(page, '#working');
     return { faults, isInChat, tool };
+  },
+
+  // A form that a real server asks for is filled in where the agent asks, and it goes on there.
+  async chatForm() {
+    const { page, faults } = await enter();
+    await page.goto(`${base}/tenants/acme/chat`);
+    await page.locator('#words').fill('fill it in');
+    await page.locator('#words').press('Enter');
+    const form = page.locator('.ask form[id^="answer-"]').first();
+    await form.waitFor();
+    const asked = await page.locator('.ask').first().innerText();
+    const isInChat = new URL(page.url()).pathname === '/tenants/acme/chat';
+    const findings = await runAxe(page, 'form', true);
+    await page.setViewportSize({ width: 320, height: 640 });
+    const scroll = await findScroll(page);
+    const field = (name) => form.locator(`[name="arg.${name}"]`);
+    const types = {};
+    for (const name of ['name', 'email', 'birthdate', 'integer']) types[name] = await field(name).evaluate((control) => control.type);
+    // What is required is asked for by the browser; nothing is sent without it.
+    await form.locator('button.main').click();
+    const isHeld = await field('name').evaluate((input) => input.validity.valueMissing && input === document.activeElement);
+    await field('name').fill('Ada <b>Lovelace</b>');
+    await field('check').selectOption('true');
+    await field('email').fill('ada@example.org');
+    await field('birthdate').fill('1815-12-10');
+    await field('integer').fill('7');
+    await field('titledSingleSelectEnum').selectOption({ label: 'Green Lantern' });
+    await field('untitledMultipleSelectEnum').and(page.locator('[value=Piano]')).check();
+    await form.locator('button.main').click();
+    await page.locator('.ask').first().waitFor({ state: 'detached' });
+    await page.locator('#talk .agent').first().waitFor();
+    await gone(page, '#working');
+    return { faults, asked, isInChat, findings, scroll, types, isHeld };
+  },
+
+  // What was used is drawn, and stands in a table beside it.
+  async usageChart() {
+    const { page, faults } = await enter();
+    const database = new DatabaseSync(given.database);
+    database.exec('PRAGMA busy_timeout = 10000');
+    const today = Math.floor(Date.now() / 86_400_000);
+    const insert = database.prepare('INSERT INTO usage_days VALUES (?, ?, ?, ?, 0, ?, ?, 0)');
+    for (let ago = 1; ago <= 5; ago += 1) insert.run(today - ago, 'acme', 'm', ago, 1000 * ago, 100 * (6 - ago));
+    database.close();
+    await page.goto(`${base}/usage`);
+    const canvas = page.locator('#usage-chart canvas');
+    await canvas.waitFor();
+    // Points of the chart in the colours of its lines.
+    const drawn = await canvas.evaluate((canvas) => {
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      const count = (ink) => {
+        const probe = document.createElement('span');
+        probe.className = `ink-${ink}`;
+        document.body.append(probe);
+        const [red, green, blue] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+        probe.remove();
+        let found = 0;
+        for (let at = 0; at < data.length; at += 4) {
+          if (data[at] === red && data[at + 1] === green && data[at + 2] === blue && data[at + 3] === 255) found += 1;
+        }
+        return found;
+      };
+      return { input: count('accent'), output: count('good') };
+    });
+    const legend = await page.locator('#usage-chart .u-legend .u-label').allInnerTexts();
+    const heads = await page.locator('#usage-table th[data-series]').allInnerTexts();
+    const rows = await page.locator('#usage-table tbody tr').evaluateAll((rows) =>
+      rows.map((row) => [...row.querySelectorAll('[data-value]')].map((cell) => Number(cell.dataset.value))),
+    );
+    const isPlainHidden = await page.locator('[data-plain-charts]').isHidden();
+    const findings = await runAxe(page, 'chart', true);
+    await page.setViewportSize({ width: 320, height: 640 });
+    await page.waitForFunction(() => document.querySelector('#usage-chart .uplot').clientWidth <= 320);
+    const scroll = await findScroll(page);
+    return { faults, drawn, legend, heads, rows, isPlainHidden, findings, scroll };
+  },
+
+  // A conversation gets a name and is deleted, after it was asked about.
+  async conversation() {
+    const { page, faults } = await enter();
+    await page.goto(`${base}/tenants/acme/conversations`);
+    await page.locator('main a', { hasText: 'hello there' }).first().click();
+    await page.locator('summary', { hasText: 'Rename' }).click();
+    await page.locator('#title').fill('A first <b>talk</b>');
+    await page.locator('form[action="/do/rename_session"] button').click();
+    await page.getByText('The conversation has its new title.').waitFor();
+    const title = await page.locator('h1').innerText();
+    const doomed = page.locator('form[action="/do/delete_session"]');
+    const isHidden = await doomed.isHidden();
+    await page.locator('details.danger > summary').click();
+    const warning = await doomed.innerText();
+    await doomed.locator('button').click();
+    await page.getByText('The conversation is deleted.').waitFor();
+    const left = await page.locator('main table').count();
+    return { faults, title, isHidden, warning, left };
   },
 
   // A file that is dropped on the form is sent, and is there.

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{ConsoleSite, HOSTILE, Visit, node};
-use crate::embedded_hub::real_hub::RealHub;
+use crate::embedded_hub::real_hub::{RealHub, tool_results};
 
 /// Plays a scene whose steps need nothing done.
 async fn play(site: &ConsoleSite, scene: &str) -> Option<Value> {
@@ -84,6 +84,81 @@ async fn an_answer_in_the_chat_is_read_while_it_is_written_and_a_question_decide
     assert_eq!(asks["tool"], "terminal", "{asks}");
     let old = site.hub.tenant_home("acme").join("workspace/old");
     assert!(!old.exists(), "it was allowed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_of_a_real_server_is_filled_in_in_the_chat() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let _server = site.add_everything().await;
+    let tools = "/v1/tenants/acme/mcp-servers/everything/tools";
+    let is_there = |list: &Value| list["tools"].to_string().contains("elicitation");
+    site.hub.wait_for(tools, is_there).await;
+    let Some(done) = play(&site, "chatForm").await else {
+        return;
+    };
+    let asked = done["asked"].as_str().unwrap();
+    assert!(asked.contains("everything"), "{done}");
+    assert!(asked.contains("Please provide inputs"), "{done}");
+    assert_eq!(done["isInChat"], true, "{done}");
+    assert_eq!(done["findings"], json!([]), "{done}");
+    assert_eq!(done["scroll"], Value::Null, "{done}");
+    let types =
+        json!({"name": "textarea", "email": "email", "birthdate": "date", "integer": "number"});
+    assert_eq!(done["types"], types, "{done}");
+    assert_eq!(done["isHeld"], true, "{done}");
+    // The server says what it got.
+    let told = tool_results(&site.model);
+    for answer in [
+        "Name: Ada <b>Lovelace</b>",
+        "Agreed to terms: true",
+        "Email: ada@example.org",
+        "Birthdate: 1815-12-10",
+        "Favorite Integer: 7",
+        "hero-2",
+        "Piano",
+    ] {
+        assert!(told.contains(answer), "{answer}: {told}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn usage_is_drawn_beside_its_table_and_a_conversation_is_named_and_deleted() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    site.hub.run("acme", "hello there").await;
+    let more = json!({"database": site.hub.data().join("hub.db")});
+    let Some(mut visit) = begin(&site, &["usageChart", "conversation"], more).await else {
+        return;
+    };
+    let chart = tokio::task::block_in_place(|| visit.expect("done"));
+    assert_eq!(chart["faults"], json!([]), "{chart}");
+    for line in ["input", "output"] {
+        let points = chart["drawn"][line].as_u64().unwrap();
+        assert!(points > 100, "{line} is not drawn: {chart}");
+    }
+    let legend = chart["legend"].as_array().unwrap();
+    assert_eq!(json!(legend[1..]), chart["heads"], "{chart}");
+    let rows = chart["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 6, "{chart}");
+    assert!(rows.contains(&json!([5, 5000, 100])), "{chart}");
+    assert_eq!(chart["isPlainHidden"], true, "{chart}");
+    assert_eq!(chart["findings"], json!([]), "{chart}");
+    assert_eq!(chart["scroll"], Value::Null, "{chart}");
+
+    let done = tokio::task::block_in_place(|| visit.expect("done"));
+    assert_eq!(done["faults"], json!([]), "{done}");
+    assert_eq!(done["title"], "A first <b>talk</b>", "{done}");
+    assert_eq!(done["isHidden"], true, "{done}");
+    let warning = done["warning"].as_str().unwrap();
+    assert!(warning.contains("A first <b>talk</b>"), "{done}");
+    assert_eq!(done["left"], 0, "{done}");
+    let sessions = site.hub.get("/v1/tenants/acme/sessions").await;
+    assert_eq!(sessions["sessions"], json!([]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

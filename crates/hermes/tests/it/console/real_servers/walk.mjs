@@ -36,6 +36,8 @@ const commonSeen = new Set();
 
 const findings = [];
 const visited = {};
+// The operations that pages offer a reader, each with the first page that does.
+const offered = {};
 const timings = [];
 
 // The address with what differs between pages of one kind taken out.
@@ -58,6 +60,15 @@ const readLinks = (page) =>
       const url = new URL(link.getAttribute('href'), location.href);
       return url.origin === location.origin ? url.pathname + url.search : '';
     }),
+  );
+
+// The operations of the forms of a page.
+const readActions = (page) =>
+  page.evaluate(() =>
+    [...document.querySelectorAll('form[action], [formaction]')]
+      .map((place) => place.getAttribute('formaction') ?? place.getAttribute('action'))
+      .filter((address) => address.startsWith('/do/'))
+      .map((address) => address.slice('/do/'.length)),
   );
 
 // Opens an address; nothing if it is not a page, as a download or the API.
@@ -102,13 +113,14 @@ const judgeHelp = async (page, name, add) => {
 };
 
 // Looks at one page in both corners, beginning with the present one. Returns its links.
-const lookAt = async (page, address, corners, hasScripts, addTo, isFirst) => {
+const lookAt = async (page, address, corners, hasScripts, addTo, isFirst, offers) => {
   const add = addTo(corners[0]);
   const answer = await open(page, address, add);
   if (!answer) return [];
   if (hasScripts) judgeSource(await answer.text()).forEach(add);
   await judgeContent(page, hasScripts, add);
   const links = await readLinks(page);
+  for (const action of await readActions(page)) offers[action] ??= address;
   for (const [number, name] of corners.entries()) {
     const corner = CORNERS[name];
     const add = addTo(name);
@@ -136,6 +148,7 @@ const walk = async (browser, reader, corners, known) => {
   const { context, faults } = await openContext(browser, base, options);
   const page = await context.newPage();
   const pages = [];
+  const offers = (offered[reader.name] ??= {});
   const visit = async (address) => {
     if (COMMON.includes(address)) {
       if (commonSeen.has(address + hasScripts)) return [];
@@ -147,7 +160,7 @@ const walk = async (browser, reader, corners, known) => {
     const addTo = (corner) => (finding) => findings.push({ reader: reader.name, corner, page: address, ...finding });
     let links = [];
     try {
-      links = await lookAt(page, address, corners, hasScripts, addTo, reader === readers[0]);
+      links = await lookAt(page, address, corners, hasScripts, addTo, reader === readers[0], offers);
     } catch (error) {
       addTo(corners[0])({ rule: 'walk', detail: error.message.split('\n')[0] });
     }
@@ -192,4 +205,4 @@ for (const reader of readers) {
 await browser.close();
 timings.sort((a, b) => b[0] - a[0]);
 const seconds = timings.reduce((sum, [took]) => sum + took, 0) / 1000;
-console.log(JSON.stringify({ visited, findings, seconds, loads: timings.length, slowest: timings.slice(0, 8) }));
+console.log(JSON.stringify({ visited, offered, findings, seconds, loads: timings.length, slowest: timings.slice(0, 8) }));

@@ -1,5 +1,9 @@
 //! Every page, as every reader.
 
+use hermes_hub::{
+    api_types::Role,
+    operations::{Gate, table},
+};
 use serde_json::{Value, json};
 
 use super::{ConsoleSite, Visit, node};
@@ -81,5 +85,36 @@ async fn every_page_is_accessible_valid_and_calm_for_every_reader() {
             "bound" => assert!(!sees_others, "{pages:?}"),
             _ => {}
         }
+        judge_offers(reader, &walked["offered"]);
+    }
+}
+
+/// What a reader may not do is absent, and what they may is there as for the administrator.
+fn judge_offers(reader: &str, offered: &Value) {
+    let role = match reader {
+        "viewer" => Role::Viewer,
+        "operator" => Role::Operator,
+        _ => Role::Admin,
+    };
+    let may = |operation: &str| {
+        let row = table().find(operation).unwrap();
+        let is_beyond = reader == "bound" && row.gate == Gate::WholeHub;
+        !is_beyond
+            && row
+                .required_scope()
+                .is_none_or(|scope| role.scopes().contains(scope))
+    };
+    let own = offered[reader].as_object().unwrap();
+    for (operation, page) in own {
+        assert!(may(operation), "{page} offers {operation} to {reader}");
+    }
+    let all = offered["admin"].as_object().unwrap();
+    assert!(all.len() > 40, "{all:?}");
+    if reader == "operator" {
+        let missing: Vec<_> = all
+            .keys()
+            .filter(|operation| may(operation) && !own.contains_key(*operation))
+            .collect();
+        assert!(missing.is_empty(), "nobody offers {missing:?} to {reader}");
     }
 }

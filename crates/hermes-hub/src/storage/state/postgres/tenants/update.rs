@@ -36,16 +36,15 @@ impl TenantUpdater for PostgresState {
         let mut write = self.begin_change().await?;
         // One statement: each is a way to the server and back.
         let update = sqlx::query(
-            "UPDATE tenants SET display_name = COALESCE($3, display_name), flavor = COALESCE($4, flavor),
+            "UPDATE tenants t SET display_name = COALESCE($3, display_name), flavor = COALESCE($4, flavor),
                  agent = COALESCE($5, agent), storage = COALESCE($6, storage), browser = COALESCE($7, browser),
                  labels = COALESCE($8, labels), generation = generation + 1, revision = revision + 1, updated_at = $9,
                  observed_generation = CASE
                      WHEN $10 = 'no agent' OR ($10 = 'nobody' AND observed_generation = generation) THEN generation + 1
                      ELSE observed_generation END
-             WHERE id = $1 AND status <> 'deleted' AND revision = COALESCE($2, revision)
-             RETURNING *,
-                 (SELECT bytes FROM usage WHERE kind = 'tenant' AND owner = $1) AS used_bytes,
-                 (SELECT files FROM usage WHERE kind = 'tenant' AND owner = $1) AS used_files,
+             FROM (SELECT $1::text AS id) c LEFT JOIN usage u ON u.kind = 'tenant' AND u.owner = c.id
+             WHERE t.id = c.id AND status <> 'deleted' AND revision = COALESCE($2, revision)
+             RETURNING t.*, u.bytes AS used_bytes, u.files AS used_files,
                  COALESCE((SELECT json_agg(json_build_object('id', group_id, 'access', access))
                   FROM members WHERE tenant = $1)::text, '[]') AS memberships",
         )
@@ -117,6 +116,7 @@ impl TenantUpdater for PostgresState {
 }
 
 /// Changes the rows that are as expected; returns them as they are then. They are locked in the order of their names.
+/// What belongs to them is joined: of small tables, a subquery would scan all rows once for each tenant.
 async fn change_rows(
     write: &mut GroupedWrite,
     updates: &[TenantUpdate],
@@ -139,12 +139,12 @@ async fn change_rows(
          FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[],
                  $9::text[]) AS c (id, expected, display_name, flavor, agent, storage, browser, labels, reach)
              JOIN locked ON locked.id = c.id
-         WHERE t.id = locked.id AND t.status <> 'deleted' AND t.revision = COALESCE(c.expected, t.revision)
-         RETURNING t.*,
-             (SELECT bytes FROM usage WHERE kind = 'tenant' AND owner = t.id) AS used_bytes,
-             (SELECT files FROM usage WHERE kind = 'tenant' AND owner = t.id) AS used_files,
-             COALESCE((SELECT json_agg(json_build_object('id', group_id, 'access', access))
-              FROM members WHERE tenant = t.id)::text, '[]') AS memberships",
+             LEFT JOIN usage u ON u.kind = 'tenant' AND u.owner = c.id
+             LEFT JOIN (SELECT tenant, json_agg(json_build_object('id', group_id, 'access', access))::text AS groups
+                 FROM members WHERE tenant = ANY($1) GROUP BY tenant) m ON m.tenant = c.id
+         WHERE t.id = locked.id AND t.id = ANY($1) AND t.status <> 'deleted'
+             AND t.revision = COALESCE(c.expected, t.revision)
+         RETURNING t.*, u.bytes AS used_bytes, u.files AS used_files, COALESCE(m.groups, '[]') AS memberships",
     )
     .bind(columns.ids)
     .bind(columns.expected)
