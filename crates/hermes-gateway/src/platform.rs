@@ -183,11 +183,13 @@ pub trait PlatformClient: Send + Sync + 'static {
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<ChatAddress>, PostError>>;
 
-    /// Updates of a chat after this message, oldest first, 100 at most: what was said while there was no connection.
+    /// Updates of a chat after this message, oldest first, 100 at most: what was said while there was no connection. The
+    /// chats that are asked after one such gap share its number: what they have in common is read once.
     fn fetch_missed<'a>(
         &'a self,
         chat: &'a ChatAddress,
         after_message: &'a str,
+        gap: u64,
     ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>>;
 }
 

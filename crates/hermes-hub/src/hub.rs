@@ -41,8 +41,8 @@ use crate::{
     api_types::{AuditPhase, Time},
     auth::{AccessControl, Authenticator, InvalidSetting},
     hub::{
-        checkpointed_homes::CheckpointedHomes, lifecycle::Lifecycle, shares::ObjectShares,
-        tenants::KnownTenants,
+        checkpointed_homes::CheckpointedHomes, lifecycle::Lifecycle, notices::SeenTenants,
+        shares::ObjectShares, tenants::KnownTenants,
     },
     metrics::Metrics,
     settings::{ObjectSettings, Settings},
@@ -95,6 +95,7 @@ struct HubCore {
     checkpoints: Option<Arc<Checkpoints>>,
     mcp: McpClients,
     commands_changed: Notify,
+    seen_tenants: SeenTenants,
     lifecycle: Lifecycle,
 }
 
@@ -296,6 +297,7 @@ impl Hub {
                 sessions: OnceLock::new(),
             },
             commands_changed: Notify::new(),
+            seen_tenants: SeenTenants::default(),
             lifecycle: Lifecycle::start(),
             node,
             settings,
@@ -411,6 +413,11 @@ impl Hub {
     /// Notified when other nodes have sent commands or replies.
     pub(crate) fn commands_changed(&self) -> &Notify {
         &self.0.commands_changed
+    }
+
+    /// The tenants of this node as it last acted on them, where nodes share a database.
+    fn seen_tenants(&self) -> &SeenTenants {
+        &self.0.seen_tenants
     }
 
     /// The checkpoints of homes, if nodes hand them over.

@@ -35,7 +35,7 @@ impl InboundCore {
                 return std::future::pending().await;
             };
             fetched = count;
-            self.fetch_missed(account, client, intake).await;
+            self.fetch_missed(account, client, intake, count).await;
         }
     }
 
@@ -44,13 +44,14 @@ impl InboundCore {
         account: &Account,
         client: &dyn PlatformClient,
         intake: &dyn UpdateIntake,
+        gap: u64,
     ) {
         let since = epoch_seconds() - RECENT_SECONDS;
         let chats = self
             .routing
             .recent_chats(&account.label(), since, MAX_CHATS);
         for (chat, message_id) in chats {
-            let fetching = client.fetch_missed(&chat, &message_id);
+            let fetching = client.fetch_missed(&chat, &message_id, gap);
             let updates = match tokio::time::timeout(FETCH_TIMEOUT, fetching).await {
                 Ok(Ok(updates)) => updates,
                 Ok(Err(error)) => {

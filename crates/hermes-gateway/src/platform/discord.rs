@@ -325,6 +325,7 @@ impl PlatformClient for DiscordClient {
         &'a self,
         chat: &'a ChatAddress,
         after_message: &'a str,
+        _gap: u64,
     ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>> {
         Box::pin(self.fetch_after(chat, after_message))
     }

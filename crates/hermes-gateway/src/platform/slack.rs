@@ -18,10 +18,10 @@ mod typing;
 mod updates;
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     path::Path,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures::future::BoxFuture;
@@ -105,8 +105,8 @@ struct SlackCore {
     /// Channels of users that were written to by their id.
     direct_channels: Mutex<HashMap<String, String>>,
     working: SlackWorkingThreads,
-    /// When the histories of channels were read, while that is recent.
-    histories: Mutex<HashMap<String, Instant>>,
+    /// The last gap that was looked into, and the channels whose histories were read for it.
+    histories: Mutex<(u64, HashSet<String>)>,
 }
 
 impl SlackClient {
@@ -288,7 +288,8 @@ impl PlatformClient for SlackClient {
         &'a self,
         chat: &'a ChatAddress,
         after_message: &'a str,
+        gap: u64,
     ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>> {
-        Box::pin(self.core.find_missed(chat, after_message))
+        Box::pin(self.core.find_missed(chat, after_message, gap))
     }
 }

@@ -310,6 +310,7 @@ impl PlatformClient for TelegramClient {
         &'a self,
         _chat: &'a ChatAddress,
         _after_message: &'a str,
+        _gap: u64,
     ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>> {
         // Telegram keeps updates for a day, so nothing is missed that could be fetched.
         Box::pin(async { Ok(Vec::new()) })

@@ -44,44 +44,56 @@ impl Hub {
         let state = self.agents().state(tenant).await.state;
         if state == AgentPhase::Sleeping {
             self.start_if_always_on(tenant).await;
+        } else {
+            self.record_always_on(tenant).await;
         }
     }
 
-    /// Also records whether it is, or would be if the policy allowed messaging: as long as it does, some node works for
-    /// the tenant.
+    /// Also records whether it is always on.
     pub(super) async fn start_if_always_on(&self, tenant: &TenantId) {
         let started = async {
             if self.leases().hold(tenant).await? != LeaseAnswer::Mine {
+                self.leave_to_next_holder(tenant).await;
                 return Ok(());
             }
-            let spec = self.agents().tenant_lookup().agent_spec(tenant).await?;
-            let is_active = spec.access == AccessStatus::Active;
-            let has_platform = is_active && spec.has_platform;
-            self.state().set_always_on(tenant, has_platform).await?;
-            if is_active && spec.wake_policy == WakePolicy::Always {
+            let spec = self.agents().record_always_on(tenant).await?;
+            if spec.access == AccessStatus::Active && spec.wake_policy == WakePolicy::Always {
                 self.agents().wake(tenant).await?;
             }
             Ok::<_, Problem>(())
         };
         if let Err(problem) = started.await {
             tracing::warn!(%tenant, %problem, "failed to start an always-on agent");
+            self.agents().look_again(tenant);
         }
+    }
+
+    /// Something of a tenant has changed that another node works for. It follows, unless it stops just now or has died.
+    /// Then nobody would know that there may be a bot: so the tenant counts as always on until a node has looked.
+    pub(super) async fn leave_to_next_holder(&self, tenant: &TenantId) {
+        let id = tenant.clone();
+        let mark = move |hub: Self| {
+            let id = id.clone();
+            async move { hub.state().set_always_on(&id, true).await }
+        };
+        self.retry_until_stored("recording that a tenant may be always on", mark)
+            .await;
     }
 
     /// An agent that runs may have got its first platform, or lost its last one: another node has to know when this one
     /// is gone.
     pub(super) async fn record_always_on(&self, tenant: &TenantId) {
-        if !self.leases().is_shared() || !self.leases().is_mine(tenant) {
+        if !self.leases().is_shared() {
             return;
         }
-        let recorded = async {
-            let spec = self.agents().tenant_lookup().agent_spec(tenant).await?;
-            let has_platform = spec.access == AccessStatus::Active && spec.has_platform;
-            self.state().set_always_on(tenant, has_platform).await?;
-            Ok::<_, Problem>(())
-        };
-        if let Err(problem) = recorded.await {
+        if !self.leases().is_mine(tenant) {
+            self.leave_to_next_holder(tenant).await;
+            return;
+        }
+        if let Err(problem) = self.agents().record_always_on(tenant).await {
             tracing::warn!(%tenant, %problem, "failed to record whether an agent is always on");
+            // A look too many does no harm.
+            self.leave_to_next_holder(tenant).await;
         }
     }
 

@@ -9,6 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval};
 use super::Hub;
 use crate::{
     TenantId,
+    api_types::TenantStatus,
     storage::state::{NodeReport, StateError},
     tenants::leases::{LeaseEnd, LeaseNews, Leases},
 };
@@ -58,8 +59,11 @@ impl Hub {
 
     /// Begins to work for a tenant whose lease was taken.
     async fn begin_tenant(&self, tenant: &TenantId) {
+        let mut is_unfinished = false;
         if let Ok(Some(record)) = self.state().tenant(tenant).await {
+            self.note_beginning(&record);
             super::provisioning::provision_if_unfinished(self, &record);
+            is_unfinished = record.status == TenantStatus::Provisioning;
         }
         if let Err(error) = self.runs().adopt(tenant).await {
             tracing::warn!(%tenant, %error, "failed to resume the tenant's runs");
@@ -67,7 +71,10 @@ impl Hub {
         if let Err(problem) = self.scheduler().reload_jobs(tenant).await {
             tracing::warn!(%tenant, %problem, "failed to read the tenant's cron jobs");
         }
-        self.start_if_always_on(tenant).await;
+        // Without a home nobody can tell. Whoever makes it looks then.
+        if !is_unfinished {
+            self.start_if_always_on(tenant).await;
+        }
     }
 
     /// Ends what works for a tenant whose lease is lost, before it expires.

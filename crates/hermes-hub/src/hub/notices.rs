@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use hermes_config::sync::Mutex;
 use tokio::{
     sync::broadcast::{
         Receiver,
@@ -16,7 +17,8 @@ use tokio::{
 use super::Hub;
 use crate::{
     TenantId,
-    storage::state::{HeldTenant, Notice, StateError},
+    api_types::AccessStatus,
+    storage::state::{HeldTenant, Notice, StateError, TenantRecord},
     tenants::documents::{DocumentDefaults, EffectiveDocuments},
 };
 
@@ -24,11 +26,53 @@ const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Notices that are looked at together.
 const MAX_TOGETHER: usize = 1_000;
 
+/// The tenants of this node as they were when it last acted on them.
+#[derive(Debug, Default)]
+pub(super) struct SeenTenants(Mutex<HashMap<TenantId, HeldTenant>>);
+
+/// A tenant of this node, and how it was before, if that is known.
+#[derive(Debug, PartialEq)]
+struct SeenTenant {
+    before: Option<HeldTenant>,
+    now: HeldTenant,
+}
+
+impl SeenTenant {
+    /// One of which is not known with what its work began may have begun with less.
+    fn has_new_settings(&self) -> bool {
+        let before = self.before.as_ref();
+        before.is_none_or(|before| before.generation != self.now.generation)
+    }
+}
+
+impl SeenTenants {
+    /// The work for a tenant begins with what is stored now. Without that, what changes before the first look would not
+    /// be known to be a change.
+    fn begin(&self, now: HeldTenant) {
+        self.0.lock().insert(now.tenant.clone(), now);
+    }
+
+    /// Remembers how tenants are now. One that is not this node's yet is looked at when it is.
+    fn look(
+        &self,
+        held: Vec<HeldTenant>,
+        is_mine: impl Fn(&TenantId) -> bool,
+    ) -> Vec<SeenTenant> {
+        let mut seen = self.0.lock();
+        // Not those that the answer lacks: one may have begun since it was asked for.
+        seen.retain(|tenant, _| is_mine(tenant));
+        let held = held.into_iter().filter(|now| is_mine(&now.tenant));
+        held.map(|now| SeenTenant {
+            before: seen.insert(now.tenant.clone(), now.clone()),
+            now,
+        })
+        .collect()
+    }
+}
+
 /// What was last seen.
 #[derive(Default)]
 struct LastSeen {
-    /// The tenants of this node.
-    tenants: HashMap<TenantId, HeldTenant>,
     /// How often skills that tenants are given were changed.
     skill_changes: Option<u64>,
 }
@@ -92,7 +136,7 @@ impl Hub {
                 self.state().catch_up().await?;
                 self.follow_skills(seen);
             }
-            Some(Notice::Tenant(_)) => self.read_tenants_again(seen).await?,
+            Some(Notice::Tenant(_)) => self.read_tenants_again().await?,
             Some(Notice::Group(group)) => self.follow_group(&group).await?,
             Some(Notice::Run(run)) => self.runs().notice_run(&run).await?,
             Some(Notice::Commands { node }) => {
@@ -118,7 +162,7 @@ impl Hub {
         self.runs().notice_stops().await?;
         self.read_documents_again().await?;
         self.read_quotas().await?;
-        self.read_tenants_again(seen).await
+        self.read_tenants_again().await
     }
 
     /// Gives skills that were changed to the agents that are awake here.
@@ -146,28 +190,36 @@ impl Hub {
     }
 
     /// Acts on what clients have changed of this node's tenants on other nodes.
-    async fn read_tenants_again(&self, seen: &mut LastSeen) -> Result<(), StateError> {
+    async fn read_tenants_again(&self) -> Result<(), StateError> {
         let held = self.state().held_tenants().await?;
-        let before = std::mem::take(&mut seen.tenants);
-        for tenant in held {
-            let id = tenant.tenant.clone();
-            // One that is not this node's yet is looked at when it is.
-            if self.leases().is_mine(&id) {
-                self.follow_tenant(before.get(&id), &tenant);
-                seen.tenants.insert(id, tenant);
-            }
+        let is_mine = |tenant: &TenantId| self.leases().is_mine(tenant);
+        for seen in self.seen_tenants().look(held, is_mine) {
+            self.follow_tenant(&seen);
         }
         Ok(())
     }
 
-    fn follow_tenant(&self, before: Option<&HeldTenant>, now: &HeldTenant) {
+    /// Remembers with what the work for a tenant begins, so that the first look finds what has changed since.
+    pub(super) fn note_beginning(&self, record: &TenantRecord) {
+        // An agent that is awake already may have begun with less.
+        if self.agents().is_awake(&record.id) {
+            return;
+        }
+        self.seen_tenants().begin(HeldTenant {
+            tenant: record.id.clone(),
+            generation: record.generation,
+            is_blocked: record.access.status == AccessStatus::Blocked,
+            is_deleted: record.deleted_at.is_some(),
+        });
+    }
+
+    fn follow_tenant(&self, seen: &SeenTenant) {
+        let SeenTenant { before, now } = seen;
         let tenant = &now.tenant;
         let must_stop = |seen: &HeldTenant| seen.is_blocked || seen.is_deleted;
-        let had_to_stop = before.is_some_and(must_stop);
-        // An agent that began before the first look may have begun with what was stored then.
-        let is_awake = self.agents().is_awake(tenant);
+        let had_to_stop = before.as_ref().is_some_and(must_stop);
         if must_stop(now) {
-            if is_awake || before.is_some() && !had_to_stop {
+            if self.agents().is_awake(tenant) || before.is_some() && !had_to_stop {
                 self.agents().stop(tenant);
             }
             return;
@@ -175,8 +227,7 @@ impl Hub {
         if had_to_stop {
             self.tenant_reactivated(tenant);
         }
-        let is_changed = before.map_or(is_awake, |before| before.generation != now.generation);
-        if is_changed {
+        if seen.has_new_settings() {
             self.follow_settings(tenant);
         }
     }
@@ -237,6 +288,52 @@ mod tests {
         assert!(merged.contains(&tenant("a")) || merged.contains(&tenant("b")));
         let others = HashSet::from([tenant("other")]);
         assert!(merge_notices(others, is_mine).is_empty());
+    }
+
+    fn held(id: &str, generation: u64) -> HeldTenant {
+        HeldTenant {
+            tenant: TenantId::parse(id).unwrap(),
+            generation,
+            is_blocked: false,
+            is_deleted: false,
+        }
+    }
+
+    #[test]
+    fn what_changes_between_the_beginning_and_the_first_look_is_seen_as_a_change() {
+        let seen = SeenTenants::default();
+        seen.begin(held("changed", 1));
+        seen.begin(held("same", 1));
+        let looked = seen.look(vec![held("changed", 2), held("same", 1)], |_| true);
+        let changed = looked.iter().map(SeenTenant::has_new_settings);
+        assert_eq!(changed.collect::<Vec<_>>(), [true, false]);
+        // Once.
+        let looked = seen.look(vec![held("changed", 2), held("same", 1)], |_| true);
+        assert!(!looked.iter().any(SeenTenant::has_new_settings));
+    }
+
+    #[test]
+    fn a_tenant_of_which_the_beginning_is_not_known_counts_as_changed() {
+        let seen = SeenTenants::default();
+        let others = seen.look(vec![held("acme", 1)], |_| false);
+        assert_eq!(others, []);
+        // Nor was it remembered while it was another node's.
+        let looked = seen.look(vec![held("acme", 1)], |_| true);
+        assert_eq!(looked.len(), 1);
+        assert!(looked[0].has_new_settings());
+    }
+
+    #[test]
+    fn a_look_that_was_asked_for_before_a_tenant_began_does_not_forget_it() {
+        let seen = SeenTenants::default();
+        seen.begin(held("acme", 1));
+        assert_eq!(seen.look(Vec::new(), |_| true), []);
+        let looked = seen.look(vec![held("acme", 1)], |_| true);
+        assert!(!looked[0].has_new_settings());
+        // What it was under an earlier lease does not count.
+        assert_eq!(seen.look(Vec::new(), |_| false), []);
+        let looked = seen.look(vec![held("acme", 1)], |_| true);
+        assert!(looked[0].has_new_settings());
     }
 
     #[test]

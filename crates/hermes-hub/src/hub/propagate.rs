@@ -56,8 +56,7 @@ impl Hub {
         self.tasks().spawn(async move {
             // Its agent may have started since.
             if consequences.agent && hub.agents().is_awake(&id) {
-                hub.push_settings(&id).await;
-                hub.record_always_on(&id).await;
+                hub.follow_awake(&id).await;
             } else if consequences.always_on {
                 hub.start_always_on_unless_stopped(&id).await;
             }
@@ -67,8 +66,22 @@ impl Hub {
         });
     }
 
-    pub(crate) fn tenant_ready(&self, tenant: &TenantId) {
-        self.agents().start(tenant);
+    /// A tenant's home is made.
+    pub(crate) fn tenant_ready(&self, tenant: &TenantId, starts: bool) {
+        if starts {
+            self.agents().start(tenant);
+        }
+        // The node that takes a lease looks for bots. It could not, without a home.
+        if self.leases().is_shared() {
+            self.tenant_reactivated(tenant);
+        }
+    }
+
+    /// Settings of a tenant have changed whose agent is awake.
+    async fn follow_awake(&self, tenant: &TenantId) {
+        // First: an agent that does not answer takes long, and this node may die meanwhile.
+        self.record_always_on(tenant).await;
+        self.push_settings(tenant).await;
     }
 
     /// Settings or variables of a tenant have changed.
@@ -83,11 +96,11 @@ impl Hub {
         self.tasks().spawn(async move {
             // Where another node works for the tenant, it follows.
             if hub.leases().hold(&id).await != Ok(LeaseAnswer::Mine) {
+                hub.leave_to_next_holder(&id).await;
                 return;
             }
             if hub.agents().is_awake(&id) {
-                hub.push_settings(&id).await;
-                hub.record_always_on(&id).await;
+                hub.follow_awake(&id).await;
             } else {
                 if let Err(problem) = hub.mark_observed_if_asleep(&id).await {
                     tracing::warn!(tenant = %id, %problem, "failed to store the observed generation");
@@ -129,6 +142,7 @@ impl Hub {
         self.jobs_changed(tenant);
     }
 
+    /// A tenant that could not work before can now.
     pub(crate) fn tenant_reactivated(&self, tenant: &TenantId) {
         let (hub, tenant) = (self.clone(), tenant.clone());
         self.tasks().spawn(async move {

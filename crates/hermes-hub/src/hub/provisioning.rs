@@ -120,8 +120,8 @@ async fn provision_home(hub: &Hub, record: &TenantRecord, starts: bool) -> Resul
     };
     let is_ready = observation.status == Some(TenantStatus::Ready);
     let tenant = hub.state().observe_tenant(&record.id, observation).await?;
-    if tenant.deleted_at.is_none() && is_ready && starts {
-        hub.tenant_ready(&tenant.id);
+    if tenant.deleted_at.is_none() && is_ready {
+        hub.tenant_ready(&tenant.id, starts);
     }
     Ok(())
 }
@@ -282,6 +282,9 @@ impl Hub {
                 ..TenantObservation::default()
             };
             self.state().observe_tenant(&tenant, observation).await?;
+            if status == TenantStatus::Ready {
+                self.tenant_reactivated(&tenant);
+            }
         }
         Ok(())
     }

@@ -25,7 +25,7 @@ pub use crate::tenants::agents::spec::{
 };
 use crate::{
     Problem, ProblemCode, TenantId,
-    api_types::{AgentPhase, AgentState},
+    api_types::{AccessStatus, AgentPhase, AgentState},
     metrics::Metrics,
     storage::state::State,
     tenants::{
@@ -239,9 +239,21 @@ impl Agents {
     /// Applies the effective settings to a running agent. Settings that need a restart, such as variables, take effect
     /// when the agent is idle and restarted. Other agents get all settings when they start.
     pub async fn apply_settings(&self, tenant: &TenantId) -> Result<(), Problem> {
-        if self.with_slot(tenant, |slot| slot.phase()) != SlotPhase::Running {
-            return Ok(());
+        let applied = match self.with_slot(tenant, |slot| slot.phase()) {
+            SlotPhase::Running => self.apply_to_running(tenant).await,
+            // One that stops now, or does not get up, would stay down with what it knew before.
+            _ => {
+                self.look_again(tenant);
+                return Ok(());
+            }
+        };
+        if applied.is_err() {
+            self.look_again(tenant);
         }
+        applied
+    }
+
+    async fn apply_to_running(&self, tenant: &TenantId) -> Result<(), Problem> {
         let applying = self.with_slot(tenant, |slot| Arc::clone(&slot.applying));
         let _one_at_a_time = applying.lock().await;
         self.tenant_lookup.prepare_home(tenant).await?;
@@ -260,6 +272,21 @@ impl Agents {
             self.record_observed_generation(tenant, &spec).await;
         }
         Ok(())
+    }
+
+    /// Has an agent that is not running looked at once more, as soon as its settings can be read: it may be always on by
+    /// now.
+    pub fn look_again(&self, tenant: &TenantId) {
+        self.with_slot(tenant, |slot| slot.needs_look = true);
+    }
+
+    /// Reads a tenant's spec, and records whether its agent is always on, or would be if the policy allowed messaging: as
+    /// long as it does, some node works for the tenant.
+    pub(crate) async fn record_always_on(&self, tenant: &TenantId) -> Result<AgentSpec, Problem> {
+        let spec = self.tenant_lookup.agent_spec(tenant).await?;
+        let has_platform = spec.access == AccessStatus::Active && spec.has_platform;
+        self.state.set_always_on(tenant, has_platform).await?;
+        Ok(spec)
     }
 
     /// How a tenant's agent exited after this moment, if it did.
@@ -327,7 +354,48 @@ impl Agents {
         !is_always_on
     }
 
-    /// Checks running agents: whether they have exited or are idle.
+    /// Looks at agents that are not running and may be always on by now.
+    async fn look_at_changed(&self) {
+        let changed: Vec<TenantId> = {
+            let mut seats = self.slots.lock();
+            let seats = seats.iter_mut();
+            let changed =
+                seats.filter_map(|(tenant, slot)| slot.should_look().then(|| tenant.clone()));
+            changed.collect()
+        };
+        for tenant in changed {
+            if self.leases.is_mine(&tenant) && !self.look_at(&tenant).await {
+                // The others could not be read either.
+                return;
+            }
+        }
+    }
+
+    /// False if nothing can be read now. An agent that is always on is started by the caller.
+    async fn look_at(&self, tenant: &TenantId) -> bool {
+        // Before the look: what changes meanwhile needs another one.
+        self.with_slot(tenant, |slot| slot.needs_look = false);
+        match self.record_always_on(tenant).await {
+            Ok(spec) => {
+                self.with_slot(tenant, |slot| {
+                    if spec.access == AccessStatus::Active && slot.phase() == SlotPhase::Asleep {
+                        slot.spec = Some(Arc::new(spec));
+                    }
+                });
+                true
+            }
+            Err(problem) if problem.code == ProblemCode::Unavailable => {
+                self.look_again(tenant);
+                false
+            }
+            Err(problem) => {
+                tracing::warn!(%tenant, %problem, "failed to find out whether an agent is always on");
+                true
+            }
+        }
+    }
+
+    /// Checks running agents: whether they have exited or are idle. Starts those that are down and always on.
     pub async fn check_all(self: &Arc<Self>) {
         for tenant in self.awake() {
             self.check_exited(&tenant).await;
@@ -338,6 +406,7 @@ impl Agents {
                     .await;
             }
         }
+        self.look_at_changed().await;
         let wanted: Vec<TenantId> = {
             let mut seats = self.slots.lock();
             let seats = seats.iter_mut();

@@ -3,8 +3,17 @@
 use std::{path::PathBuf, time::Duration};
 
 use hermes_config::Home;
-use notify::{RecursiveMode, Watcher as _};
-use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod portable;
+
+#[cfg(target_os = "linux")]
+use linux::HomeFileEvents;
+#[cfg(not(target_os = "linux"))]
+use portable::HomeFileEvents;
 
 /// Editors write several times in a row; this much quiet ends a change.
 const DEBOUNCE: Duration = Duration::from_millis(500);
@@ -13,11 +22,11 @@ const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reports changes of a home's configuration.
 pub struct ConfigWatch {
-    events: mpsc::Receiver<()>,
+    /// None where the files are polled.
+    events: Option<HomeFileEvents>,
     files: [PathBuf; 2],
-    /// Kept alive: dropping it ends the events.
-    _watcher: Option<notify::RecommendedWatcher>,
-    is_polling: bool,
+    /// Whether something has happened since the files were looked at.
+    has_event: bool,
     seen: [Option<ConfigFileVersion>; 2],
 }
 
@@ -25,58 +34,66 @@ pub struct ConfigWatch {
 type ConfigFileVersion = (std::time::SystemTime, u64, u64);
 
 impl ConfigWatch {
-    /// Begins to watch. Without file events (some network drives) it polls.
+    /// Begins to watch. Without file events (some network drives) it polls. It needs no runtime yet.
     pub fn new(home: &Home) -> Self {
-        // One slot: an event that finds it full says nothing new.
-        let (sender, events) = mpsc::channel(1);
         let files = [home.config_file(), home.env_file()];
-        let names: Vec<_> = files
+        let names = files
             .iter()
             .filter_map(|file| file.file_name().map(ToOwned::to_owned))
             .collect();
-        let watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
-            let Ok(event) = event else { return };
-            let is_ours = event.paths.iter().any(|path| {
-                path.file_name()
-                    .is_some_and(|name| names.iter().any(|ours| ours == name))
-            });
-            if is_ours && !event.kind.is_access() {
-                let _ = sender.try_send(());
-            }
-        });
         // The directory is watched, since saving replaces the files themselves.
-        let watcher = watcher.ok().and_then(|mut watcher| {
-            watcher
-                .watch(home.path(), RecursiveMode::NonRecursive)
-                .ok()
-                .map(|()| watcher)
-        });
+        let events = HomeFileEvents::new(home.path(), names)
+            .inspect_err(|error| tracing::debug!(%error, "file events are not available; polling the configuration"))
+            .ok();
         let seen = files.each_ref().map(config_file_version);
         Self {
             events,
-            is_polling: watcher.is_none(),
-            _watcher: watcher,
             files,
+            has_event: false,
             seen,
         }
     }
 
-    /// Resolves when one of the files has really changed.
+    /// Resolves when one of the files has really changed. A wait that is given up loses no change.
     pub async fn wait_for_change(&mut self) {
         loop {
-            if self.is_polling {
-                tokio::time::sleep(POLL_INTERVAL).await;
-            } else if self.events.recv().await.is_none() {
-                self.is_polling = true;
-                continue;
+            if !self.has_event {
+                self.wait_for_event().await;
+                self.has_event = true;
             }
-            // Wait for quiet.
-            while let Ok(Some(())) = tokio::time::timeout(DEBOUNCE, self.events.recv()).await {}
+            self.wait_for_quiet().await;
+            self.has_event = false;
             let now = self.files.each_ref().map(config_file_version);
             if now != self.seen {
                 self.seen = now;
                 return;
             }
+        }
+    }
+
+    /// Resolves when it is worth looking at the files.
+    async fn wait_for_event(&mut self) {
+        let Some(events) = &mut self.events else {
+            sleep(POLL_INTERVAL).await;
+            return;
+        };
+        let event = events.wait_for_event().await;
+        self.poll_after_error(event);
+    }
+
+    async fn wait_for_quiet(&mut self) {
+        while let Some(events) = &mut self.events {
+            let Ok(event) = timeout(DEBOUNCE, events.wait_for_event()).await else {
+                return;
+            };
+            self.poll_after_error(event);
+        }
+    }
+
+    fn poll_after_error(&mut self, event: std::io::Result<()>) {
+        if let Err(error) = event {
+            tracing::debug!(%error, "file events have ended; polling the configuration");
+            self.events = None;
         }
     }
 }

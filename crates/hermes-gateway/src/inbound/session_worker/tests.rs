@@ -128,7 +128,12 @@ impl PlatformClient for BrokenClient {
         done(None)
     }
 
-    fn fetch_missed<'a>(&'a self, _: &'a ChatAddress, _: &'a str) -> Done<'a, Vec<RawUpdate>> {
+    fn fetch_missed<'a>(
+        &'a self,
+        _: &'a ChatAddress,
+        _: &'a str,
+        _: u64,
+    ) -> Done<'a, Vec<RawUpdate>> {
         done(Vec::new())
     }
 }

@@ -1,9 +1,6 @@
 //! What can be looked up: channels, and what was said while there was no connection.
 
-use std::{
-    collections::BTreeMap,
-    time::{Duration, Instant},
-};
+use std::collections::BTreeMap;
 
 use hermes_store::mirror::Channel;
 use serde_json::Value;
@@ -21,8 +18,6 @@ const PAGE_SIZE: &str = "200";
 const MAX_PAGES: usize = 20;
 /// The most missed messages of a chat.
 const MAX_MISSED: usize = 100;
-/// How long the history of a channel need not be read again.
-const HISTORY_INTERVAL: Duration = Duration::from_secs(30);
 /// Threads whose replies are looked up.
 const MAX_THREADS: usize = 10;
 
@@ -58,6 +53,7 @@ impl SlackCore {
         &self,
         chat: &ChatAddress,
         after: &str,
+        gap: u64,
     ) -> Result<Vec<RawUpdate>, PostError> {
         let identity = self.identity().await?;
         let channel = self.channel_of(chat).await?;
@@ -75,7 +71,7 @@ impl SlackCore {
             add(&self.read_replies(&channel, thread, after).await?);
         }
         // Answers are in threads, questions are not: the channel counts, too, once for all of its threads.
-        if chat.thread_id.is_none() || self.begin_history(&channel) {
+        if chat.thread_id.is_none() || self.begin_history(&channel, gap) {
             let fields = [
                 ("channel", channel.as_str()),
                 ("oldest", after),
@@ -139,17 +135,16 @@ impl SlackCore {
         Ok(found.and_then(|message| message["ts"].as_str().map(str::to_owned)))
     }
 
-    /// Whether the history of a channel is due. Threads come with the one that was used last first, so that one knows
-    /// where the gap begins.
-    fn begin_history(&self, channel: &str) -> bool {
-        let now = Instant::now();
-        let mut read = self.histories.lock();
-        read.retain(|_, at| now.duration_since(*at) < HISTORY_INTERVAL);
-        let is_due = !read.contains_key(channel);
-        if is_due {
-            read.insert(channel.to_owned(), now);
+    /// Whether the history of a channel is not yet read for this gap. Threads come with the one that was used last first,
+    /// so that one knows where the gap begins.
+    fn begin_history(&self, channel: &str, gap: u64) -> bool {
+        let mut histories = self.histories.lock();
+        let (last_gap, read) = &mut *histories;
+        if *last_gap != gap {
+            *last_gap = gap;
+            read.clear();
         }
-        is_due
+        read.insert(channel.to_owned())
     }
 
     async fn read_replies(

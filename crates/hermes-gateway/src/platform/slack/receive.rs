@@ -29,7 +29,9 @@ use super::{
     session::{GOODBYE_LIMIT, SlackSocketSession},
     socket::{self, SlackSocket},
 };
-use crate::platform::{FatalError, PlatformHealth, UpdateIntake, backoff::ReconnectBackoff};
+use crate::platform::{
+    ConnectionState, FatalError, PlatformHealth, UpdateIntake, backoff::ReconnectBackoff,
+};
 
 /// Two sockets have two notices each in the air at most.
 const NOTICE_CAPACITY: usize = 8;
@@ -172,6 +174,7 @@ impl SlackReception<'_> {
                         }
                         _ => {}
                     }
+                    self.note_gap();
                 }
                 () = sleep_until(open_at), if current.is_none() => {}
             }
@@ -182,6 +185,15 @@ impl SlackReception<'_> {
             tracing::debug!("Slack sockets were closed without a closing handshake");
         }
         Ok(())
+    }
+
+    /// While no socket is open Slack delivers nothing: what is said then is fetched once the next one is.
+    fn note_gap(&self) {
+        let is_open = self.open.load(Ordering::Relaxed) > 0;
+        if !is_open && self.health.state() == ConnectionState::Connected {
+            let message = "Slack closed its socket before the next one was open";
+            self.health.record_lost("disconnected", message);
+        }
     }
 
     async fn run_socket(&self, id: u64) -> SlackSocketEnd {

@@ -372,6 +372,7 @@ impl PlatformClient for RecordingClient {
         &'a self,
         _chat: &'a ChatAddress,
         _after_message: &'a str,
+        _gap: u64,
     ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>> {
         Box::pin(async { Ok(Vec::new()) })
     }

@@ -131,7 +131,8 @@ pub trait LeaseStore: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Records whether a tenant's agent is always on where the policy allows it, so that some node holds its lease.
+    /// Records whether a tenant's agent is always on where the policy allows it, so that some node holds its lease. It
+    /// counts as that, too, while nobody has looked; the node that takes the lease records what it finds.
     async fn set_always_on(&self, _tenant: &TenantId, _always_on: bool) -> Result<(), StateError> {
         Ok(())
     }

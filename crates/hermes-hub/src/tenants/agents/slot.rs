@@ -47,6 +47,9 @@ pub(super) struct AgentSlot {
     pub(super) is_stale: bool,
     /// Settings in its home changed while it was starting.
     pub(super) settings_changed: bool,
+    /// Settings have changed that it could not be told of, or that nobody could read: it may be always on by now, which its
+    /// spec does not say.
+    pub(super) needs_look: bool,
     /// Held while settings are applied to it, so that older ones never follow newer ones.
     pub(super) applying: Arc<Mutex<()>>,
     /// It is being started because it did not answer; its process may still be healthy.
@@ -67,6 +70,7 @@ impl Default for AgentSlot {
             spec: None,
             is_stale: false,
             settings_changed: false,
+            needs_look: false,
             applying: Arc::default(),
             is_unresponsive: false,
             restarts: 0,
@@ -202,6 +206,11 @@ impl AgentSlot {
         if let Some(spec) = &mut self.spec {
             Arc::make_mut(spec).wake_policy = WakePolicy::Always;
         }
+    }
+
+    /// It may be always on by now, is not running, and its backoff is over.
+    pub(super) fn should_look(&mut self) -> bool {
+        self.phase() == SlotPhase::Asleep && self.needs_look && self.backoff_left().is_zero()
     }
 
     /// It is always on, not running, and its backoff is over.

@@ -247,6 +247,7 @@ impl Agents {
         if let Err(problem) = caught_up {
             tracing::warn!(%tenant, %problem, "failed to apply settings that changed during the start");
             self.with_slot(tenant, |slot| slot.is_stale = true);
+            self.look_again(tenant);
         }
     }
 

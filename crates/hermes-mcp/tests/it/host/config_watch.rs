@@ -89,3 +89,28 @@ async fn a_home_that_does_not_exist_yet_is_looked_at_now_and_then() {
     std::fs::write(path.join("config.yaml"), "a: 1\n").unwrap();
     assert!(fires(&mut watch).await);
 }
+
+#[tokio::test]
+async fn a_wait_that_is_given_up_loses_no_change() {
+    let home = TemporaryHome::with_config("a: 1\n");
+    let mut watch = ConfigWatch::new(&Home::at(home.path()));
+    home.write_config("b: 2\n# longer\n");
+    // Long enough to hear of it, too short for it to settle.
+    let has_fired = timeout(Duration::from_millis(100), watch.wait_for_change()).await;
+    assert!(has_fired.is_ok() || fires(&mut watch).await);
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_home_that_comes_back_is_looked_at_now_and_then() {
+    let parent = tempfile::tempdir().unwrap();
+    let path = parent.path().join("home");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("config.yaml"), "a: 1\n").unwrap();
+    let mut watch = ConfigWatch::new(&Home::at(&path));
+    std::fs::remove_dir_all(&path).unwrap();
+    assert!(fires(&mut watch).await, "it is gone");
+    std::fs::create_dir(&path).unwrap();
+    std::fs::write(path.join("config.yaml"), "b: 2\n").unwrap();
+    assert!(fires(&mut watch).await, "it is there again");
+}

@@ -289,7 +289,7 @@ async fn missed_messages_are_fetched_under_the_same_numbers() {
     let first = place.say("one");
     let second = place.say("two");
     let third = place.say("three");
-    let missed = client.fetch_missed(&place.chat(), &first).await;
+    let missed = client.fetch_missed(&place.chat(), &first, 1).await;
     let missed = missed.unwrap();
     let ids: Vec<&str> = missed
         .iter()

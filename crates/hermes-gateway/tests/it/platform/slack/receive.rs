@@ -101,6 +101,25 @@ async fn a_redelivered_event_is_stored_once() {
 }
 
 #[tokio::test]
+async fn a_time_without_a_socket_between_two_refreshes_counts_as_a_gap() {
+    let server = workspace();
+    let slow = SlackTimeouts {
+        // A socket that is replaced so soon is not replaced at once.
+        first_pause: Duration::from_secs(3),
+        ..timeouts()
+    };
+    let receiver = SlackReceiver::start(client_with(&settings(&server), slow));
+    receiver.wait_connected().await;
+    let connections = receiver.health.watch_connections();
+    assert_eq!(*connections.borrow(), 1);
+    server.disconnect("refresh_requested", Duration::ZERO);
+    assert!(eventually(LIMIT, || server.open_sockets() == 0).await);
+    assert!(eventually(LIMIT, || server.opened_sockets() == 2).await);
+    assert!(eventually(LIMIT, || *connections.borrow() == 2).await);
+    assert_eq!(receiver.health.state(), ConnectionState::Connected);
+}
+
+#[tokio::test]
 async fn a_cut_connection_is_made_again() {
     let server = workspace();
     let receiver = SlackReceiver::connect(&server).await;

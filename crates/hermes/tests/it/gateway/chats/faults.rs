@@ -136,6 +136,29 @@ fn what_was_said_between_two_sessions_of_discord_is_fetched() {
 }
 
 #[test]
+fn what_was_said_between_two_sockets_of_slack_is_fetched_every_time() {
+    let places = ThreePlatformHome::new(ModelScript::echo());
+    let _gateway = places.start();
+    places.say(ChatPlatform::Slack, "before");
+    places.wait_for_answers(ChatPlatform::Slack, 1);
+    // One gap soon after the other, in each of which the old socket is closed before the next one may be opened.
+    for round in 1..=3 {
+        let limit = PlatformFault::LimitedByHeader(1);
+        places.slack.fail("apps.connections.open", limit);
+        places
+            .slack
+            .disconnect("refresh_requested", std::time::Duration::ZERO);
+        wait_until("no socket", || places.slack.open_sockets() == 0);
+        places.say(ChatPlatform::Slack, &format!("between {round}"));
+        let answers = places.wait_for_answers(ChatPlatform::Slack, round + 1);
+        assert!(
+            answers[round].contains(&format!("between {round}")),
+            "{answers:?}"
+        );
+    }
+}
+
+#[test]
 fn a_token_that_is_revoked_is_told_and_the_other_platforms_go_on() {
     let places = ThreePlatformHome::new(ModelScript::echo());
     let gateway = places.start();
