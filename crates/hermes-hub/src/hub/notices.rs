@@ -31,7 +31,7 @@ const MAX_TOGETHER: usize = 1_000;
 pub(super) struct SeenTenants(Mutex<HashMap<TenantId, HeldTenant>>);
 
 /// A tenant of this node, and how it was before, if that is known.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 struct SeenTenant {
     before: Option<HeldTenant>,
     now: HeldTenant,
@@ -53,11 +53,7 @@ impl SeenTenants {
     }
 
     /// Remembers how tenants are now. One that is not this node's yet is looked at when it is.
-    fn look(
-        &self,
-        held: Vec<HeldTenant>,
-        is_mine: impl Fn(&TenantId) -> bool,
-    ) -> Vec<SeenTenant> {
+    fn look(&self, held: Vec<HeldTenant>, is_mine: impl Fn(&TenantId) -> bool) -> Vec<SeenTenant> {
         let mut seen = self.0.lock();
         // Not those that the answer lacks: one may have begun since it was asked for.
         seen.retain(|tenant, _| is_mine(tenant));
@@ -316,7 +312,7 @@ mod tests {
     fn a_tenant_of_which_the_beginning_is_not_known_counts_as_changed() {
         let seen = SeenTenants::default();
         let others = seen.look(vec![held("acme", 1)], |_| false);
-        assert_eq!(others, []);
+        assert!(others.is_empty(), "{others:?}");
         // Nor was it remembered while it was another node's.
         let looked = seen.look(vec![held("acme", 1)], |_| true);
         assert_eq!(looked.len(), 1);
@@ -327,11 +323,11 @@ mod tests {
     fn a_look_that_was_asked_for_before_a_tenant_began_does_not_forget_it() {
         let seen = SeenTenants::default();
         seen.begin(held("acme", 1));
-        assert_eq!(seen.look(Vec::new(), |_| true), []);
+        assert!(seen.look(Vec::new(), |_| true).is_empty());
         let looked = seen.look(vec![held("acme", 1)], |_| true);
         assert!(!looked[0].has_new_settings());
         // What it was under an earlier lease does not count.
-        assert_eq!(seen.look(Vec::new(), |_| false), []);
+        assert!(seen.look(Vec::new(), |_| false).is_empty());
         let looked = seen.look(vec![held("acme", 1)], |_| true);
         assert!(looked[0].has_new_settings());
     }

@@ -282,7 +282,8 @@ impl Hub {
                 ..TenantObservation::default()
             };
             self.state().observe_tenant(&tenant, observation).await?;
-            if status == TenantStatus::Ready {
+            // Its node has not looked for bots when the home was not there.
+            if status == TenantStatus::Ready && self.leases().is_shared() {
                 self.tenant_reactivated(&tenant);
             }
         }

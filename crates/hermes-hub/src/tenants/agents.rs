@@ -239,14 +239,12 @@ impl Agents {
     /// Applies the effective settings to a running agent. Settings that need a restart, such as variables, take effect
     /// when the agent is idle and restarted. Other agents get all settings when they start.
     pub async fn apply_settings(&self, tenant: &TenantId) -> Result<(), Problem> {
-        let applied = match self.with_slot(tenant, |slot| slot.phase()) {
-            SlotPhase::Running => self.apply_to_running(tenant).await,
-            // One that stops now, or does not get up, would stay down with what it knew before.
-            _ => {
-                self.look_again(tenant);
-                return Ok(());
-            }
-        };
+        if self.with_slot(tenant, |slot| slot.phase()) != SlotPhase::Running {
+            // One that stops now, or fails to start, would stay down with what it knew before.
+            self.look_again(tenant);
+            return Ok(());
+        }
+        let applied = self.apply_to_running(tenant).await;
         if applied.is_err() {
             self.look_again(tenant);
         }

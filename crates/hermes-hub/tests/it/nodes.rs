@@ -1,6 +1,7 @@
 //! Several nodes on one PostgreSQL.
 
 mod agents;
+mod bots;
 mod capacity;
 mod checkpoints;
 mod clients;

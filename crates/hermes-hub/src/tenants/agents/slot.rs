@@ -35,6 +35,14 @@ pub(super) enum SlotPhase {
     Failed,
 }
 
+/// Why it is being started.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StartReason {
+    NotRunning,
+    /// It did not answer; its process may still be healthy.
+    Unresponsive,
+}
+
 #[derive(Debug)]
 pub(super) struct AgentSlot {
     phase: watch::Sender<SlotPhase>,
@@ -52,8 +60,7 @@ pub(super) struct AgentSlot {
     pub(super) needs_look: bool,
     /// Held while settings are applied to it, so that older ones never follow newer ones.
     pub(super) applying: Arc<Mutex<()>>,
-    /// It is being started because it did not answer; its process may still be healthy.
-    is_unresponsive: bool,
+    start_reason: StartReason,
     restarts: u32,
     last_error: Option<String>,
     last_exit: Option<(Instant, AgentExit)>,
@@ -72,7 +79,7 @@ impl Default for AgentSlot {
             settings_changed: false,
             needs_look: false,
             applying: Arc::default(),
-            is_unresponsive: false,
+            start_reason: StartReason::NotRunning,
             restarts: 0,
             last_error: None,
             last_exit: None,
@@ -96,7 +103,7 @@ impl AgentSlot {
         }
         if phase == SlotPhase::Starting {
             self.is_stale = false;
-            self.is_unresponsive = false;
+            self.start_reason = StartReason::NotRunning;
             self.restarts += u32::from(!self.failures.is_empty());
         }
         self.since = Time::now();
@@ -112,7 +119,7 @@ impl AgentSlot {
         let is_stale = self.is_stale;
         self.set_phase(SlotPhase::Starting);
         self.is_stale = is_stale;
-        self.is_unresponsive = true;
+        self.start_reason = StartReason::Unresponsive;
         true
     }
 
@@ -120,7 +127,7 @@ impl AgentSlot {
     /// settings.
     pub(super) fn mark_running(&mut self, spec: &Arc<AgentSpec>) {
         let before = self.spec.replace(Arc::clone(spec));
-        if self.is_unresponsive {
+        if self.start_reason == StartReason::Unresponsive {
             self.is_stale |= before.is_some_and(|before| spec.requires_restart_after(&before));
         }
         self.set_phase(SlotPhase::Running);

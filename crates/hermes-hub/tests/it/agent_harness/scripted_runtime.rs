@@ -62,6 +62,7 @@ struct ScriptedState {
     /// Number of further starts that find the previous process dead.
     unnoticed_deaths: u32,
     start_delay: Duration,
+    stop_delay: Duration,
     runs: HashMap<String, Journal>,
     /// Scripts whose runs no longer wait.
     released: watch::Sender<HashSet<String>>,
@@ -163,6 +164,10 @@ impl ScriptedRuntime {
 
     pub(crate) fn slow_starts(&self, delay: Duration) {
         self.lock().start_delay = delay;
+    }
+
+    pub(crate) fn slow_stops(&self, delay: Duration) {
+        self.lock().stop_delay = delay;
     }
 
     /// The directives of the last start or update.
@@ -430,6 +435,8 @@ impl Runtime for ScriptedRuntime {
     }
 
     async fn stop(&self, tenant: &TenantId, _: Duration) {
+        let delay = self.lock().stop_delay;
+        tokio::time::sleep(delay).await;
         self.kill(tenant);
         self.lock().ended.remove(tenant);
     }

@@ -9,7 +9,7 @@ use hermes_hub::{
 };
 use hermes_testkit::eventually;
 
-use crate::agent_harness::AgentHarness;
+use crate::agent_harness::{AgentHarness, TIMEOUT};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn however_many_need_an_agent_it_is_started_once() {
@@ -196,6 +196,70 @@ async fn what_changes_while_an_agent_starts_reaches_it() {
         })
         .await;
     assert_eq!(world.agent.starts(&tenant), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_gets_a_platform_while_it_stops_is_started_again() {
+    let world = AgentHarness::new().await;
+    world
+        .tenancy
+        .change(|rules| rules.idle_stop = Duration::ZERO);
+    let tenant = world.tenant("a").await;
+    world.agent.slow_stops(Duration::from_secs(2));
+    world.agents.wake(&tenant).await.unwrap();
+    let is_stopping = async || world.agents.state(&tenant).await.state == AgentPhase::Stopping;
+    world.wait_until("it stops", is_stopping).await;
+    let starts = world.agent.starts(&tenant);
+    world.tenancy.change(|rules| {
+        rules.generation = 2;
+        rules.waking = WakePolicy::Always;
+    });
+    // It is not running, so nothing is applied.
+    world.agents.apply_settings(&tenant).await.unwrap();
+    world
+        .wait_until("it is back", || async {
+            world.agent.starts(&tenant) > starts
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_gets_a_platform_while_its_start_fails_is_started_again() {
+    let world = AgentHarness::new().await;
+    let tenant = world.tenant("a").await;
+    world.agents.wake(&tenant).await.unwrap();
+    // It is checked, and has died meanwhile. Nobody else wants it.
+    world.agent.slow_starts(Duration::from_secs(1));
+    world.agents.report_unresponsive(&tenant).await;
+    world.agent.kill(&tenant);
+    world.agent.fail_starts(1);
+    world.tenancy.change(|rules| {
+        rules.generation = 2;
+        rules.waking = WakePolicy::Always;
+    });
+    world.agents.apply_settings(&tenant).await.unwrap();
+    world
+        .wait_until("it is back", || async { world.agent.starts(&tenant) == 3 })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_of_which_nothing_could_be_read_is_looked_at_again() {
+    let world = AgentHarness::new().await;
+    let (listens, sleeps) = (world.tenant("listens").await, world.tenant("sleeps").await);
+    world.agents.look_again(&sleeps);
+    world.agents.check_all().await;
+    world.tenancy.make_unreadable(&listens);
+    world.agents.look_again(&listens);
+    let is_refused = eventually(TIMEOUT, || world.tenancy.refusals() > 0);
+    assert!(is_refused.await, "nobody looks");
+    world
+        .tenancy
+        .change(|rules| rules.waking = WakePolicy::Always);
+    world.tenancy.make_readable(&listens);
+    let is_started = eventually(TIMEOUT, || world.agent.starts(&listens) == 1);
+    assert!(is_started.await, "it is not looked at again");
+    assert_eq!(world.agent.starts(&sleeps), 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
