@@ -1,6 +1,7 @@
 //! The web console: what its pages cost the Hub, the wire and the browser.
 //!
-//! `HERMES_BENCH_TENANTS`, `HERMES_BENCH_AUDIT_ENTRIES` and `HERMES_BENCH_LOG_SECONDS` replace the numbers of a full run.
+//! `HERMES_BENCH_TENANTS`, `HERMES_BENCH_RUNS`, `HERMES_BENCH_AUDIT_ENTRIES` and `HERMES_BENCH_LOG_SECONDS` replace the numbers of a
+//! full run.
 
 use std::{
     collections::BTreeSet,

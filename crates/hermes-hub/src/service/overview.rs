@@ -16,7 +16,7 @@ use crate::{
 };
 
 const MAX_TROUBLED: u32 = 50;
-const MAX_RUNS: u32 = 1000;
+const MAX_RUNS: u32 = 500;
 const MAX_FAILED_RUNS: usize = 20;
 const WINDOW: Duration = Duration::from_hours(24);
 /// The parts of the window in which runs are counted.
@@ -90,7 +90,7 @@ pub(crate) struct FailedRun {
     pub(crate) ended_at: Time,
 }
 
-/// Runs over time. If there are many, the window is as long as the last thousand reach.
+/// Runs over time. If there are many, the window is as long as the last 500 reach.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Activity {

@@ -15,7 +15,7 @@ pub(in crate::console) mod check;
 
 const PAGE_SIZE: u32 = 50;
 /// Entries that are looked at for a page; whoever wants more asks for the next one.
-const REACH: u32 = 3_000;
+const REACH: u32 = 1_500;
 /// Filters that are texts.
 const TEXT_FILTERS: [&str; 5] = ["tenant", "actor", "action", "decision", "request_id"];
 

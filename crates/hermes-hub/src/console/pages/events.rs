@@ -1,5 +1,7 @@
 //! What happened in the Hub last: its stored events, newest first.
 
+use std::collections::VecDeque;
+
 use askama::Template;
 use bytes::Bytes;
 use futures::StreamExt;
@@ -58,15 +60,22 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     let reply = request
         .call("watch_events", arguments, CallOptions::default())
         .await?;
-    let mut events = Vec::new();
+    // The last ones; none of the others is parsed.
+    let most = usize::try_from(MOST).unwrap_or(usize::MAX);
+    let mut last = VecDeque::with_capacity(most);
     if let ReplyBody::Events(mut lines) = reply.body {
         while let Some(line) = lines.next().await {
-            events.extend(read_event(&line));
+            if event_data(&line).is_none() {
+                continue;
+            }
+            if last.len() == most {
+                last.pop_front();
+            }
+            last.push_back(line);
         }
     }
     let shows_runs = is_there(&request, "/tenants/{tenant_id}/runs/{run_id}");
-    let most = usize::try_from(MOST).unwrap_or(usize::MAX);
-    let shown = events.into_iter().rev().take(most).map(|event| {
+    let shown = last.iter().rev().filter_map(read_event).map(|event| {
         let mut shown = ShownEvent::from(event);
         shown.run = shown.run.filter(|_| shows_runs);
         shown
@@ -100,10 +109,13 @@ async fn first_event(request: &PageRequest) -> Result<u64, Problem> {
     Ok(last.saturating_sub(if is_filtered { REACH } else { MOST }))
 }
 
-fn read_event(line: &Bytes) -> Option<HubEvent> {
-    let text = std::str::from_utf8(line).ok()?;
-    let data = text.lines().find_map(|line| line.strip_prefix("data:"))?;
-    serde_json::from_str(data).ok()
+fn read_event(lines: &Bytes) -> Option<HubEvent> {
+    serde_json::from_str(event_data(lines)?).ok()
+}
+
+fn event_data(lines: &Bytes) -> Option<&str> {
+    let text = std::str::from_utf8(lines).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("data:"))
 }
 
 impl From<HubEvent> for ShownEvent {

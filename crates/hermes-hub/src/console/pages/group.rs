@@ -12,7 +12,7 @@ use crate::{
 
 const PAGE_SIZE: u32 = 200;
 /// How many tenants are offered for a new member; others are typed.
-const OFFERED_TENANTS: u32 = 100;
+const OFFERED_TENANTS: u32 = 50;
 
 #[derive(Template)]
 #[template(path = "pages/group.html")]

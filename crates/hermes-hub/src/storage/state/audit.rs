@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// Entries per portion of the tenant index. Smaller portions mean more lookups, larger ones more entries that are not
-/// indexed yet and have to be scanned.
-pub const AUDIT_PORTION: u64 = 16_384;
+/// indexed yet and have to be scanned. Databases have larger ones of earlier versions.
+pub const AUDIT_PORTION: u64 = 2_048;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum AuditOrder {

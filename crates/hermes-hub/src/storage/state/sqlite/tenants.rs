@@ -125,18 +125,13 @@ impl TenantStore for SqliteState {
                 .push("))");
         }
         if let Some(text) = &query.text {
-            sql.push(" AND (instr(t.id, lower(")
-                .push_bind(text.clone())
-                .push(")) OR instr(lower(t.display_name), lower(")
-                .push_bind(text.clone())
-                .push(")))");
+            push_text_search(&mut sql, text);
         }
         if let Some(flavor) = &query.flavor {
             sql.push(" AND t.flavor = ").push_bind(flavor.clone());
         }
         if let Some((name, value)) = &query.label {
-            // In the order of the table: in that of the ids, each row is a look-up of its own. As text first: most rows need
-            // not be parsed.
+            // In the order of the table, as for a text. As text first: most rows need not be parsed.
             sql.push(
                 " AND t.id IN (SELECT s.id FROM tenants AS s NOT INDEXED WHERE instr(s.labels, ",
             )
@@ -428,4 +423,39 @@ impl TenantStore for SqliteState {
         .await?;
         row.map(|row| row.id("id", TenantId::parse)).transpose()
     }
+}
+
+/// The longest pattern that SQLite takes has 50,000 bytes.
+const MAX_PATTERN: usize = 50_000;
+
+/// Tenants with this text in their id or display name, in capitals or not. They are looked for in the order of the table:
+/// in that of the ids, each row is a look-up of its own.
+fn push_text_search(sql: &mut QueryBuilder<Sqlite>, text: &str) {
+    sql.push(" AND t.id IN (SELECT s.id FROM tenants AS s NOT INDEXED WHERE ");
+    let pattern = containing(text);
+    if pattern.len() <= MAX_PATTERN {
+        sql.push("s.id LIKE ")
+            .push_bind(pattern.clone())
+            .push(" ESCAPE '\\' OR s.display_name LIKE ")
+            .push_bind(pattern)
+            .push(" ESCAPE '\\')");
+    } else {
+        sql.push("instr(lower(s.display_name), lower(")
+            .push_bind(text.to_owned())
+            .push(")))");
+    }
+}
+
+/// A pattern of `LIKE` for what has this text in it, whether in capitals or not.
+fn containing(text: &str) -> String {
+    let mut pattern = String::with_capacity(text.len() + 2);
+    pattern.push('%');
+    for character in text.chars() {
+        if matches!(character, '%' | '_' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push('%');
+    pattern
 }

@@ -231,6 +231,37 @@ async fn portions_that_overlap_in_time_are_read_in_the_order_of_time() {
 }
 
 #[tokio::test]
+async fn few_entries_in_many_portions_are_found_in_order() {
+    let fresh = StateFixture::new().await;
+    let state = &*fresh.state;
+    // Several entries, then none for long, then one here and there: more portions than are searched at once.
+    let is_rare = |number: u64| number <= 4 || number > 50 && number.is_multiple_of(9);
+    for number in 1..=90 {
+        let tenant = if is_rare(number) { "rare" } else { "b" };
+        append_reads(state, &[tenant]).await;
+        state.index_audit(1).await.unwrap();
+    }
+    assert_eq!(count(&fresh, "audit_portions").await, 90);
+    let mut expected: Vec<u64> = (1..=90).filter(|number| is_rare(*number)).collect();
+    let oldest = AuditQuery {
+        order: AuditOrder::OldestFirst,
+        ..query_tenant("rare")
+    };
+    assert_eq!(find_numbers(state, &oldest).await, expected);
+    expected.reverse();
+    assert_eq!(find_numbers(state, &query_tenant("rare")).await, expected);
+    for most in [1, 3, 8, 50] {
+        let paged = state
+            .audit(&query_tenant("rare"), &Page::first(most))
+            .await
+            .unwrap();
+        let found: Vec<u64> = paged.items.iter().map(|entry| entry.seq).collect();
+        assert_eq!(found, expected[..expected.len().min(most as usize)]);
+    }
+    assert!(find_numbers(state, &query_tenant("c")).await.is_empty());
+}
+
+#[tokio::test]
 async fn what_is_pruned_is_in_no_list() {
     let fresh = StateFixture::new().await;
     let state = &*fresh.state;

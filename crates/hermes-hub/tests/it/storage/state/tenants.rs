@@ -139,12 +139,22 @@ async fn lists_are_ordered_and_paged_and_hide_the_deleted() {
     let some = fresh.state.tenants(&some, &Page::default()).await.unwrap();
     let some: Vec<_> = some.items.iter().map(|tenant| tenant.id.as_str()).collect();
     assert_eq!(some, ["a", "e"]);
-    let named = TenantQuery {
-        text: Some("TENANT D".into()),
-        ..TenantQuery::default()
-    };
-    let named = fresh.state.tenants(&named, &Page::default()).await.unwrap();
-    assert_eq!(named.items.len(), 1);
+    let too_long = "tenant d".repeat(10_000);
+    for (text, count) in [
+        ("TENANT D", 1),
+        ("E", 4),
+        ("tenant_d", 0),
+        ("%", 0),
+        ("tenant\\", 0),
+        (&too_long, 0),
+    ] {
+        let named = TenantQuery {
+            text: Some(text.to_owned()),
+            ..TenantQuery::default()
+        };
+        let named = fresh.state.tenants(&named, &Page::default()).await.unwrap();
+        assert_eq!(named.items.len(), count, "{text:.20}");
+    }
     let change = TenantChange {
         flavor: Some("large".into()),
         labels: Some([("plan".to_owned(), "gold \"x\"".to_owned())].into()),

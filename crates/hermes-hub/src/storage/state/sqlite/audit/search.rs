@@ -1,6 +1,6 @@
 //! Searching audit entries.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, collections::VecDeque};
 
 use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection, SqlitePool};
 
@@ -16,14 +16,17 @@ use crate::{
 enum SearchSource {
     /// The whole log, by time.
     Log,
-    /// A portion of the tenant index. It only locates entries; the entry itself says whose it is.
-    Portion { chain: String, last: i64 },
+    /// Portions of the tenant index. They only locate entries; the entry itself says whose it is.
+    Portions { chain: String, lasts: Vec<i64> },
     /// Entries that are not indexed yet.
     Unindexed,
 }
 
 /// Chain and last number of a portion, and the time of its first entry in the order.
 type PortionRef = (String, i64, i64);
+
+/// Portions that are searched by one statement.
+const MAX_PORTIONS: usize = 32;
 
 struct AuditSearch<'a> {
     query: &'a AuditQuery,
@@ -86,14 +89,28 @@ impl AuditSearch<'_> {
             .search_source(connection, &SearchSource::Unindexed)
             .await?;
         let most = usize::try_from(self.max_entries).unwrap_or(usize::MAX);
-        for (chain, last, first) in self.portions(connection).await? {
+        let mut portions = VecDeque::from(self.portions(connection).await?);
+        // What is read of several portions is sorted: of tenants with many entries, few are searched at once.
+        let mut at_once = 1;
+        while let Some((chain, last, first)) = portions.pop_front() {
             if let Some(((time, ..), _)) = entries.get(most - 1)
                 && self.compare(time, &first) == Ordering::Less
             {
                 break;
             }
-            let source = SearchSource::Portion { chain, last };
+            let mut lasts = vec![last];
+            while lasts.len() < at_once
+                && let Some((_, next, _)) = portions.pop_front_if(|(other, ..)| *other == chain)
+            {
+                lasts.push(next);
+            }
+            let searched = lasts.len();
+            let source = SearchSource::Portions { chain, lasts };
             let more = self.search_source(connection, &source).await?;
+            // As many as the rest of the page seems to be in.
+            let missing = most.saturating_sub(entries.len() + more.len());
+            let expected = missing * searched / more.len().max(1);
+            at_once = expected.clamp(1, MAX_PORTIONS).min(searched * 4);
             if !more.is_empty() {
                 entries.extend(more);
                 entries.sort_by(|(one, _), (other, _)| self.compare(one, other));
@@ -145,7 +162,7 @@ impl AuditSearch<'_> {
     ) -> Result<Vec<(EntryKey, AuditEntry)>, StateError> {
         // Columns of the portion need not be read from the entry.
         let key = match source {
-            SearchSource::Portion { .. } => "key",
+            SearchSource::Portions { .. } => "key",
             SearchSource::Log | SearchSource::Unindexed => "entry",
         };
         let mut sql = QueryBuilder::<Sqlite>::new(format!(
@@ -155,15 +172,21 @@ impl AuditSearch<'_> {
             SearchSource::Log => {
                 sql.push("audit AS entry WHERE TRUE");
             }
-            SearchSource::Portion { chain, last } => {
+            SearchSource::Portions { chain, lasts } => {
                 sql.push(
                     "audit_of_tenants AS key
                      CROSS JOIN audit AS entry ON entry.chain = key.chain AND entry.seq = key.seq
                      WHERE entry.tenant = key.tenant AND key.chain = ",
                 )
-                .push_bind(chain.clone())
-                .push(" AND key.portion = ")
-                .push_bind(*last);
+                .push_bind(chain.clone());
+                match lasts.as_slice() {
+                    // Read in order, without sorting.
+                    [last] => sql.push(" AND key.portion = ").push_bind(*last),
+                    lasts => sql
+                        .push(" AND key.portion IN (SELECT value FROM json_each(")
+                        .push_bind(serde_json::to_string(lasts)?)
+                        .push("))"),
+                };
             }
             SearchSource::Unindexed => {
                 sql.push(
