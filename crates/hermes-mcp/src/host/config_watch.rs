@@ -11,9 +11,9 @@ mod linux;
 mod portable;
 
 #[cfg(target_os = "linux")]
-use linux::HomeFileEvents;
+use linux::InotifyFileEvents as HomeFileEvents;
 #[cfg(not(target_os = "linux"))]
-use portable::HomeFileEvents;
+use portable::NotifyFileEvents as HomeFileEvents;
 
 /// Editors write several times in a row; this much quiet ends a change.
 const DEBOUNCE: Duration = Duration::from_millis(500);

@@ -19,12 +19,12 @@ use tokio::io::{Interest, unix::AsyncFd};
 const BUFFER_SIZE: usize = 4096;
 
 /// Events of some files of a directory.
-pub(super) struct HomeFileEvents {
+pub(super) struct InotifyFileEvents {
     queue: OwnedFd,
     names: Vec<OsString>,
 }
 
-impl HomeFileEvents {
+impl InotifyFileEvents {
     /// Begins to collect events.
     pub(super) fn new(home: &Path, names: Vec<OsString>) -> io::Result<Self> {
         let queue = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
@@ -106,16 +106,16 @@ mod tests {
     /// Not reached by a loaded machine.
     const LIMIT: Duration = Duration::from_secs(30);
 
-    fn watch(home: &Path) -> HomeFileEvents {
-        HomeFileEvents::new(home, vec!["config.yaml".into(), ".env".into()]).unwrap()
+    fn watch(home: &Path) -> InotifyFileEvents {
+        InotifyFileEvents::new(home, vec!["config.yaml".into(), ".env".into()]).unwrap()
     }
 
-    async fn next_event(events: &mut HomeFileEvents) -> io::Result<()> {
+    async fn next_event(events: &mut InotifyFileEvents) -> io::Result<()> {
         timeout(LIMIT, events.wait_for_event()).await.unwrap()
     }
 
     /// The kernel queues an event before the call that causes it returns: if there is none now, there will be none.
-    fn has_events(events: &HomeFileEvents) -> bool {
+    fn has_events(events: &InotifyFileEvents) -> bool {
         match events.read_events(events.queue.as_fd()) {
             Ok(_) => true,
             Err(error) => {
@@ -247,7 +247,7 @@ mod tests {
     fn only_a_directory_that_exists_is_watched() {
         let home = home_with(&["config.yaml"]);
         for name in ["missing", "config.yaml"] {
-            assert!(HomeFileEvents::new(&home.path().join(name), Vec::new()).is_err());
+            assert!(InotifyFileEvents::new(&home.path().join(name), Vec::new()).is_err());
         }
     }
 }

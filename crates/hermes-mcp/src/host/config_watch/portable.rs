@@ -6,13 +6,13 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::mpsc;
 
 /// Events of some files of a directory.
-pub(super) struct HomeFileEvents {
+pub(super) struct NotifyFileEvents {
     events: mpsc::Receiver<()>,
     /// Kept alive: dropping it ends the events.
     _watcher: RecommendedWatcher,
 }
 
-impl HomeFileEvents {
+impl NotifyFileEvents {
     /// Begins to watch.
     pub(super) fn new(home: &Path, names: Vec<OsString>) -> io::Result<Self> {
         // One slot: an event that finds it full says nothing new.
