@@ -79,7 +79,7 @@ pub struct ModelRequest<'a> {
     /// Members merged into the request's body; they override all others, and null removes a member.
     pub extra_body: Option<&'a Map<String, Value>>,
     /// Whether delivered text can be retracted.
-    pub shown_text: ShownText,
+    pub shown_text: TextDelivery,
 }
 
 /// A tool as the model sees it. Clones share its texts: every conversation has the same tools.
@@ -103,7 +103,7 @@ pub enum ToolChoice<'a> {
 /// Whether the caller can retract delivered text. It decides whether a truncated reply may be requested
 /// again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ShownText {
+pub enum TextDelivery {
     /// No: a request that delivered text is never retried.
     #[default]
     Final,

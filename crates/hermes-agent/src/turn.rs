@@ -94,7 +94,7 @@ pub struct Turn<'a> {
     pub compactor: Option<&'a Compactor>,
 }
 
-enum ModelAnswer {
+enum ModelCallOutcome {
     Reply(Box<ModelReply>),
     /// The user interrupted it after this text.
     Interrupted(String),
@@ -157,8 +157,8 @@ impl Turn<'_> {
                 .request_with_compaction(messages, &offer, surface)
                 .await?
             {
-                ModelAnswer::Reply(reply) => *reply,
-                ModelAnswer::Interrupted(text) => {
+                ModelCallOutcome::Reply(reply) => *reply,
+                ModelCallOutcome::Interrupted(text) => {
                     store_partial(text, messages, surface).await?;
                     return Ok(TurnEnd::Interrupted);
                 }
@@ -243,7 +243,7 @@ impl Turn<'_> {
         messages: &mut Vec<Message>,
         offer: &ToolOffer<'_>,
         surface: &mut dyn Surface,
-    ) -> Result<ModelAnswer, TurnError> {
+    ) -> Result<ModelCallOutcome, TurnError> {
         let error = match self.request_reply(messages, offer, surface).await {
             Err(error) if error.is_context_overflow() => error,
             other => return Ok(other?),
@@ -263,7 +263,7 @@ impl Turn<'_> {
                 Ok(self.request_reply(messages, offer, surface).await?)
             }
             CompactionOutcome::Nothing => Err(error.into()),
-            CompactionOutcome::Interrupted => Ok(ModelAnswer::Interrupted(String::new())),
+            CompactionOutcome::Interrupted => Ok(ModelCallOutcome::Interrupted(String::new())),
         }
     }
 
@@ -272,7 +272,7 @@ impl Turn<'_> {
         messages: &[Message],
         offer: &ToolOffer<'_>,
         surface: &mut dyn Surface,
-    ) -> Result<ModelAnswer, ModelError> {
+    ) -> Result<ModelCallOutcome, ModelError> {
         let request = ModelRequest {
             messages,
             tools: &offer.tools,
@@ -303,7 +303,10 @@ impl Turn<'_> {
                 Some(Box::new(reply?))
             }
         };
-        Ok(reply.map_or(ModelAnswer::Interrupted(shown), ModelAnswer::Reply))
+        Ok(reply.map_or(
+            ModelCallOutcome::Interrupted(shown),
+            ModelCallOutcome::Reply,
+        ))
     }
 
     /// Runs the calls of one message; results are stored before the next calls start. Returns whether the model

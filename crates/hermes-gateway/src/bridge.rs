@@ -32,7 +32,7 @@ use events::{Cursor, EventError, EventFeed, EventLimits};
 
 pub use connection::BridgeConnection;
 
-use crate::{platforms::ShownPlatforms, send::MessageSender};
+use crate::{platforms::PlatformFilter, send::MessageSender};
 
 /// Concurrent calls of `events_wait`.
 const MAX_WAITS: usize = 1000;
@@ -88,7 +88,7 @@ struct BridgeLog {
 pub struct BridgeOptions {
     pub access: ToolAccess,
     pub push: ChannelPush,
-    pub platforms: ShownPlatforms,
+    pub platforms: PlatformFilter,
     /// Overrides the timeout for platforms.
     pub platform_timeout: Option<Duration>,
 }
@@ -146,7 +146,7 @@ impl Bridge {
         self.inner.options.push
     }
 
-    fn shown_platforms(&self) -> &ShownPlatforms {
+    fn platform_filter(&self) -> &PlatformFilter {
         &self.inner.options.platforms
     }
 
@@ -175,7 +175,7 @@ impl Bridge {
                 feed: EventFeed::open_for_platforms(
                     self.home(),
                     limits,
-                    self.shown_platforms().clone(),
+                    self.platform_filter().clone(),
                     self.inner.started_at,
                 )
                 .await,

@@ -165,7 +165,7 @@ fn merge_directory(
         channels.sort_by(|one, other| (&one.guild, &one.name).cmp(&(&other.guild, &other.name)));
         *channels_of(&mut platforms, &listing.label) = channels;
     }
-    let mut places = ChannelPlaces::default();
+    let mut places = ChannelPositions::default();
     for entry in conversations {
         let entry = entry.as_ref();
         if entry.chat_id.is_empty() || Account::from_label(&entry.platform).is_none() {
@@ -194,9 +194,9 @@ fn merge_directory(
 
 /// Where channels are in their lists, by platform and id: there may be thousands.
 #[derive(Default)]
-struct ChannelPlaces(HashMap<String, HashMap<Option<String>, usize>>);
+struct ChannelPositions(HashMap<String, HashMap<Option<String>, usize>>);
 
-impl ChannelPlaces {
+impl ChannelPositions {
     /// The place of a channel; `None` if it is new, and then it comes last.
     fn find(&mut self, label: &str, channels: &[Channel], id: Option<&str>) -> Option<usize> {
         let places = self.0.entry(label.to_owned()).or_insert_with(|| {

@@ -21,7 +21,7 @@ use hermes_store::{
 use serde_json::{Map, Value, json};
 use tokio::{sync::Semaphore, time::Instant};
 
-use crate::platforms::ShownPlatforms;
+use crate::platforms::PlatformFilter;
 
 /// A chat and its session. Unknown values are empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub type ConversationEntries = Arc<Vec<Arc<ConversationEntry>>>;
 #[derive(Debug)]
 pub struct ConversationIndex {
     home: Home,
-    shown: ShownPlatforms,
+    shown: PlatformFilter,
     live: LiveStore,
     cache: Mutex<Option<CachedIndex>>,
     /// One reader at a time, so that a change is read once for all callers.
@@ -120,11 +120,11 @@ type FileStamp = (SystemTime, u64, u64);
 impl ConversationIndex {
     /// Shows the chats of messaging platforms. Reads nothing yet.
     pub fn open(home: &Home) -> Self {
-        Self::for_platforms(home, ShownPlatforms::default())
+        Self::for_platforms(home, PlatformFilter::default())
     }
 
     /// Shows the conversations of these platforms. Reads nothing yet.
-    pub fn for_platforms(home: &Home, shown: ShownPlatforms) -> Self {
+    pub fn for_platforms(home: &Home, shown: PlatformFilter) -> Self {
         Self {
             home: home.clone(),
             shown,
@@ -134,7 +134,7 @@ impl ConversationIndex {
         }
     }
 
-    pub fn shown_platforms(&self) -> &ShownPlatforms {
+    pub fn platform_filter(&self) -> &PlatformFilter {
         &self.shown
     }
 

@@ -39,7 +39,7 @@ pub(crate) fn is_platform(name: &str) -> bool {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ShownPlatforms {
+pub struct PlatformFilter {
     messaging: MessagingSelection,
     own_platforms: Vec<OwnPlatform>,
 }
@@ -55,7 +55,7 @@ enum MessagingSelection {
 #[error("`{0}` is not a platform")]
 pub struct UnknownPlatform(pub String);
 
-impl ShownPlatforms {
+impl PlatformFilter {
     /// What can be named besides messaging services.
     pub const WORDS: [&str; 5] = ["cli", "api", "cron", MESSAGING, ALL];
 
@@ -142,9 +142,9 @@ mod tests {
 
     #[test]
     fn messaging_services_are_shown_unless_others_are_named() {
-        let shown = |names: &[&str]| ShownPlatforms::from_names(names).unwrap();
+        let shown = |names: &[&str]| PlatformFilter::from_names(names).unwrap();
         let usual = shown(&[]);
-        assert_eq!(usual, ShownPlatforms::default());
+        assert_eq!(usual, PlatformFilter::default());
         assert!(usual.shows("telegram") && usual.shows("one-day") && !usual.shows("cli"));
         let own = shown(&["cli", "API"]);
         assert!(own.shows("cli") && own.shows("api") && !own.shows("cron") && !own.shows("slack"));
@@ -158,7 +158,7 @@ mod tests {
         assert!(one.shows_key("") && !one.shows_key("cli:20260101_010101_abcdef"));
         assert!(both.shows_key("cli:20260101_010101_abcdef"));
         assert!(shown(&["all"]).shows_everything());
-        let unknown = ShownPlatforms::from_names(&["telegarm"]).unwrap_err();
+        let unknown = PlatformFilter::from_names(&["telegarm"]).unwrap_err();
         assert_eq!(unknown.to_string(), "`telegarm` is not a platform");
     }
 }

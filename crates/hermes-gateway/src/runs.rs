@@ -53,7 +53,7 @@ use self::{
     log::{RunLog, RunProgress},
     outcome::RunOutcome,
 };
-use crate::runs::session_slots::{SessionQueuePlace, SessionSlots, TurnSlots};
+use crate::runs::session_slots::{SessionQueueEntry, SessionSlots, TurnSlots};
 pub use crate::runs::{
     elicitation::ServerQuestion,
     log::RunWatcher,
@@ -74,7 +74,7 @@ pub enum RunInput {
 
 /// A run that was accepted: turns of a session go on in the order in which they were.
 enum AcceptedInput {
-    Turn(Box<TurnRequest>, SessionQueuePlace),
+    Turn(Box<TurnRequest>, SessionQueueEntry),
     Job(Box<ClaimedRun>),
 }
 

@@ -106,7 +106,7 @@ pub enum Gate {
 
 /// Which node does it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExecutionPlace {
+pub enum ExecutingNode {
     AnyNode,
     /// The one with the home and the agent of its tenant.
     LeaseHolder,
@@ -156,7 +156,7 @@ pub struct Operation {
     pub is_untrusted: bool,
     /// Whether its reply has an `ETag`.
     pub is_versioned: bool,
-    pub place: ExecutionPlace,
+    pub place: ExecutingNode,
     /// Rights that members of its input need beyond its own.
     rights: &'static [(&'static str, MemberRight)],
     handler: OperationHandler,

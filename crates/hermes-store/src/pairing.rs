@@ -36,28 +36,28 @@ const CLOCK_TOLERANCE: f64 = 60.0;
 /// Where pairing files are read and written. A Hub does that without following links of a tenant.
 pub trait PairingDirectory: Send + Sync {
     /// The text of a file; `None` if there is none.
-    fn read(&self, place: PairingPlace, name: &str) -> io::Result<Option<String>>;
+    fn read(&self, place: PairingLocation, name: &str) -> io::Result<Option<String>>;
 
     /// Replaces a file, private and whole.
-    fn write(&self, place: PairingPlace, name: &str, content: &[u8]) -> io::Result<()>;
+    fn write(&self, place: PairingLocation, name: &str, content: &[u8]) -> io::Result<()>;
 
     /// The names of all files; none if there is no such directory.
-    fn names(&self, place: PairingPlace) -> Vec<String>;
+    fn names(&self, place: PairingLocation) -> Vec<String>;
 
     /// Keeps other processes from writing until it is dropped. Creates the directory.
-    fn lock(&self, place: PairingPlace) -> io::Result<fs::File>;
+    fn lock(&self, place: PairingLocation) -> io::Result<fs::File>;
 }
 
 /// One of the two directories of a home that may have the files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PairingPlace {
+pub enum PairingLocation {
     /// `pairing`.
     Usual,
     /// `platforms/pairing`, where newer homes of Hermes 0.19 have them.
     Other,
 }
 
-impl PairingPlace {
+impl PairingLocation {
     pub const ALL: [Self; 2] = [Self::Usual, Self::Other];
 
     /// Its path in a home.

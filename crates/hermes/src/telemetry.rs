@@ -36,7 +36,7 @@ use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
 
 use self::{
     collector::{CollectorClient, Destination},
-    export::{CountedExporter, LimitedProcessor, SpanTally},
+    export::{CountedExporter, LimitedProcessor, SpanCounters},
     relay::SpanRelay,
 };
 use crate::private_routes::PrivateRoutes;
@@ -63,7 +63,7 @@ static HUB_ROUTES: OnceLock<PrivateRoutes> = OnceLock::new();
 struct SpanExport {
     provider: SdkTracerProvider,
     propagator: TraceContextPropagator,
-    tally: Arc<SpanTally>,
+    tally: Arc<SpanCounters>,
     relay: SpanRelay,
     sample_ratio: Option<f64>,
 }
@@ -133,7 +133,7 @@ fn start(
     default_service: &'static str,
     sample_ratio: Option<f64>,
 ) -> Result<(), String> {
-    let tally = Arc::new(SpanTally::default());
+    let tally = Arc::new(SpanCounters::default());
     let exporter = opentelemetry_otlp::SpanExporter::builder()
         .with_http()
         .with_http_client(CollectorClient::new(destination.clone()))

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use super::{
     Endpoint, HttpClients, HttpModel, Model, ModelError, ModelEventSink, ModelOverrides,
     ModelProblem, ModelReply, ModelRequest, ResolveContext, ResolveError, RetryPolicy,
-    RetryingModel, Selection, ShownText,
+    RetryingModel, Selection, TextDelivery,
     resolve::{ResolvedEndpoint, resolve_endpoint, resolve_model},
 };
 
@@ -121,7 +121,7 @@ impl Auxiliary {
                 .reasoning_effort
                 .or(self.reasoning_effort.as_deref()),
             // The text is not shown before it is complete.
-            shown_text: ShownText::Revocable,
+            shown_text: TextDelivery::Revocable,
             ..*request
         };
         match timeout(self.timeout, model.complete(&request, &mut |_| {})).await {

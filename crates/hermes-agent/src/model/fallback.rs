@@ -130,7 +130,7 @@ impl Model for FallbackModel {
 mod tests {
     use super::*;
     use crate::model::{
-        ModelProblem, ShownText,
+        ModelProblem, TextDelivery,
         retry::tests::{Scripted, cut, refused},
     };
 
@@ -145,7 +145,7 @@ mod tests {
 
     async fn ask(
         model: &FallbackModel,
-        shown_text: ShownText,
+        shown_text: TextDelivery,
     ) -> (Result<ModelReply, ModelError>, Vec<ModelEvent>) {
         let request = ModelRequest {
             shown_text,
@@ -161,7 +161,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_next_one_answers_and_the_caller_is_told() {
         let model = chain(vec![("", Some(refused(402, None)))], vec![("hi", None)]);
-        let (result, events) = ask(&model, ShownText::Final).await;
+        let (result, events) = ask(&model, TextDelivery::Final).await;
         assert_eq!(result.unwrap().text, "hi");
         assert!(matches!(events[0], ModelEvent::FallbackStarted { .. }));
     }
@@ -173,13 +173,13 @@ mod tests {
             vec![("1", None), ("2", None)],
         );
         let text = |result: Result<ModelReply, ModelError>| result.unwrap().text;
-        assert_eq!(text(ask(&model, ShownText::Final).await.0), "1");
+        assert_eq!(text(ask(&model, TextDelivery::Final).await.0), "1");
         tokio::time::advance(Duration::from_secs(59)).await;
-        let (result, events) = ask(&model, ShownText::Final).await;
+        let (result, events) = ask(&model, TextDelivery::Final).await;
         assert_eq!(text(result), "2");
         assert!(matches!(events[0], ModelEvent::FallbackActive { .. }));
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(text(ask(&model, ShownText::Final).await.0), "first");
+        assert_eq!(text(ask(&model, TextDelivery::Final).await.0), "first");
     }
 
     #[tokio::test(start_paused = true)]
@@ -189,7 +189,7 @@ mod tests {
             message: "x".into(),
         };
         let model = chain(vec![("", Some(overflow))], vec![]);
-        let (result, events) = ask(&model, ShownText::Final).await;
+        let (result, events) = ask(&model, TextDelivery::Final).await;
         assert!(result.unwrap_err().is_context_overflow());
         assert_eq!(events, []);
     }
@@ -197,9 +197,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn shown_text_is_taken_back_or_final() {
         let model = chain(vec![("Hel", Some(cut()))], vec![]);
-        assert!(ask(&model, ShownText::Final).await.0.is_err());
+        assert!(ask(&model, TextDelivery::Final).await.0.is_err());
         let model = chain(vec![("Hel", Some(cut()))], vec![("Hello", None)]);
-        let (result, events) = ask(&model, ShownText::Revocable).await;
+        let (result, events) = ask(&model, TextDelivery::Revocable).await;
         assert_eq!(result.unwrap().text, "Hello");
         assert_eq!(events[1], ModelEvent::TextRetracted);
     }

@@ -5,7 +5,9 @@ use std::time::Duration;
 use futures::{FutureExt as _, future::BoxFuture};
 use hermes_config::random::random_number;
 
-use super::{Model, ModelError, ModelEvent, ModelEventSink, ModelReply, ModelRequest, ShownText};
+use super::{
+    Model, ModelError, ModelEvent, ModelEventSink, ModelReply, ModelRequest, TextDelivery,
+};
 
 /// The longest pause that is waited for; if a provider requests more, the error is returned.
 const MAX_PAUSE: Duration = Duration::from_mins(2);
@@ -146,8 +148,8 @@ impl DeliveredText {
     pub(super) fn retract(&self, request: &ModelRequest<'_>, sink: ModelEventSink<'_>) -> bool {
         match (self.0, request.shown_text) {
             (false, _) => true,
-            (true, ShownText::Final) => false,
-            (true, ShownText::Revocable) => {
+            (true, TextDelivery::Final) => false,
+            (true, TextDelivery::Revocable) => {
                 sink(ModelEvent::TextRetracted);
                 true
             }

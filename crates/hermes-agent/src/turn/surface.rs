@@ -7,7 +7,7 @@ use futures::future::{BoxFuture, ready};
 use crate::{
     compact::{Compacted, CompactionMethod, CompactionReason, SummaryFailure},
     message::{Message, ToolCall},
-    model::{AnsweredBy, ModelEvent, ShownText, TokenUsage},
+    model::{AnsweredBy, ModelEvent, TextDelivery, TokenUsage},
     tools::tool::ToolOutput,
 };
 
@@ -57,8 +57,8 @@ pub trait Surface: Send {
 
     /// Whether text that was shown can be retracted. If not, a truncated reply is not requested
     /// again.
-    fn shown_text(&self) -> ShownText {
-        ShownText::Revocable
+    fn shown_text(&self) -> TextDelivery {
+        TextDelivery::Revocable
     }
 
     /// Stores a message before the turn continues.

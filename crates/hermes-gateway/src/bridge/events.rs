@@ -19,7 +19,7 @@ mod watcher;
 
 pub use event::{ConversationEvent, Cursor, EventKind};
 
-use crate::platforms::ShownPlatforms;
+use crate::platforms::PlatformFilter;
 use tail::EventTail;
 use watcher::LogWatcher;
 
@@ -83,7 +83,7 @@ pub struct EventFeed {
     shared: Arc<FeedState>,
     requests: mpsc::Sender<oneshot::Sender<()>>,
     tasks: TaskTracker,
-    shown: Arc<ShownPlatforms>,
+    shown: Arc<PlatformFilter>,
 }
 
 /// What the feed and its watcher share.
@@ -112,7 +112,7 @@ impl EventFeed {
     /// Starts following a home. Waits for the first scan, so that everything written from now on becomes an event,
     /// but not for long: a locked database is retried in the background.
     pub async fn open(home: &Home, limits: EventLimits) -> Self {
-        let shown = ShownPlatforms::default();
+        let shown = PlatformFilter::default();
         Self::open_for_platforms(home, limits, shown, epoch_seconds()).await
     }
 
@@ -121,7 +121,7 @@ impl EventFeed {
     pub async fn open_for_platforms(
         home: &Home,
         limits: EventLimits,
-        shown: ShownPlatforms,
+        shown: PlatformFilter,
         since: f64,
     ) -> Self {
         let (requests, asked) = mpsc::channel(REQUEST_QUEUE);

@@ -25,7 +25,7 @@ pub(super) enum RequestKind {
 
 /// A request as it is shown.
 #[derive(Debug, Clone)]
-pub(super) struct ShownRequest {
+pub(super) struct RequestMessage {
     pub(super) kind: RequestKind,
     pub(super) message: OutboundMessage,
     /// Without buttons, for a place that takes none.
@@ -41,7 +41,7 @@ fn choice_button(label: &str, choice: ApprovalAnswer, id: &str) -> Button {
 }
 
 /// An approval as a message.
-pub(super) fn approval_request(approval: &NewApproval) -> ShownRequest {
+pub(super) fn approval_request(approval: &NewApproval) -> RequestMessage {
     let button = |label, choice| choice_button(label, choice, &approval.id);
     let mut first = vec![
         button("Once", ApprovalAnswer::Once),
@@ -58,7 +58,7 @@ pub(super) fn approval_request(approval: &NewApproval) -> ShownRequest {
         let reason = &approval.description;
         format!("May I do this? ({reason})\n```\n{command}\n```\n{how}")
     };
-    ShownRequest {
+    RequestMessage {
         kind: RequestKind::Approval,
         message: OutboundMessage {
             text: text(
@@ -74,7 +74,7 @@ pub(super) fn approval_request(approval: &NewApproval) -> ShownRequest {
 }
 
 /// A page to open as a message. Its address is shown in full, with its host, as it is.
-pub(super) fn link_request(approval: &NewApproval, link: &LinkRequest) -> ShownRequest {
+pub(super) fn link_request(approval: &NewApproval, link: &LinkRequest) -> RequestMessage {
     let asks = |how: &str| OutboundMessage {
         text: format!(
             "The MCP server \"{}\" asks you to open a page:\n{}\n\nAddress: {}\nHost: {}\n\nOpen it only if you trust it. {how}",
@@ -98,7 +98,7 @@ pub(super) fn link_request(approval: &NewApproval, link: &LinkRequest) -> ShownR
         choice_button("Done", ApprovalAnswer::Once, &approval.id),
         choice_button("Decline", ApprovalAnswer::Deny, &approval.id),
     ]);
-    ShownRequest {
+    RequestMessage {
         kind: RequestKind::Link,
         message: OutboundMessage {
             buttons,
@@ -109,12 +109,12 @@ pub(super) fn link_request(approval: &NewApproval, link: &LinkRequest) -> ShownR
 }
 
 /// A question of a form as a message.
-pub(super) fn form_request(prompt: OutboundMessage) -> ShownRequest {
+pub(super) fn form_request(prompt: OutboundMessage) -> RequestMessage {
     let plain = OutboundMessage {
         buttons: Vec::new(),
         ..prompt.clone()
     };
-    ShownRequest {
+    RequestMessage {
         kind: RequestKind::Form,
         message: prompt,
         plain,

@@ -14,11 +14,11 @@ use super::{
     InboundCore,
     approval_cards::{CardEnd, FormCardEnd, PromptChange},
     approval_messages::{
-        RequestKind, ShownRequest, answered_message, approval_request, closed_message,
+        RequestKind, RequestMessage, answered_message, approval_request, closed_message,
         form_request, link_request,
     },
     chat::{Chat, LiveAccount},
-    form_dialogue::{FormDialogue, FormPlace},
+    form_dialogue::{FormAudience, FormDialogue},
 };
 use crate::{
     platform::{ButtonPress, InboundEvent, InboundKind, OutboundMessage, PostError},
@@ -54,7 +54,7 @@ impl InboundCore {
         }
     }
 
-    fn show_request(self: &Arc<Self>, chat: &Chat, id: &str, shown: ShownRequest) {
+    fn show_request(self: &Arc<Self>, chat: &Chat, id: &str, shown: RequestMessage) {
         let end = self.cards.open(chat, id);
         let (core, chat, id) = (self.clone(), chat.clone(), id.to_owned());
         self.tasks.spawn(async move {
@@ -66,15 +66,14 @@ impl InboundCore {
 
     fn show_form(self: &Arc<Self>, chat: &Chat, approval: &NewApproval, form: FormRequest) {
         let place = if chat.address.is_direct() {
-            FormPlace::Direct
+            FormAudience::Direct
         } else {
-            FormPlace::Group
+            FormAudience::Group
         };
-        let secret = form
-            .form
-            .fields
-            .iter()
-            .find(|field| field.is_sensitive && field.is_required && place == FormPlace::Group);
+        let secret =
+            form.form.fields.iter().find(|field| {
+                field.is_sensitive && field.is_required && place == FormAudience::Group
+            });
         if let Some(secret) = secret {
             self.decline_secret(chat, &approval.id, &form, secret);
             return;
@@ -138,7 +137,7 @@ impl InboundCore {
 
     /// Posts a request, in several messages if it is long. The last one has the buttons, and is returned. Where the
     /// platform does not take them, words decide.
-    async fn post_request(&self, chat: &Chat, shown: ShownRequest) -> Option<PostedRequest> {
+    async fn post_request(&self, chat: &Chat, shown: RequestMessage) -> Option<PostedRequest> {
         let mut without_links = shown.message.clone();
         for row in &mut without_links.buttons {
             row.retain(|button| !button.is_link);

@@ -22,7 +22,7 @@ use super::{
     deciding::decided_by,
     session_worker::WorkerInput,
     turn_handle::TurnHandle,
-    waiting_turns::{Joining, WaitingTurn, WorkerState},
+    waiting_turns::{MergePolicy, WaitingTurn, WorkerState},
 };
 use crate::{
     access::{AccessDecision, is_admin, may_use_command},
@@ -329,7 +329,7 @@ impl ChatCommandContext for CommandRun {
                 ..InboundMessage::default()
             }));
             Ok(self.push_turn(WaitingTurn {
-                joining: Joining::Never,
+                joining: MergePolicy::Never,
                 ..WaitingTurn::new(input)
             }))
         })

@@ -16,7 +16,7 @@ const BUTTON_PREFIX: &str = "ef:";
 pub(super) struct FormDialogue {
     id: String,
     request: FormRequest,
-    place: FormPlace,
+    place: FormAudience,
     answers: Map<String, Value>,
     position: FormPosition,
     /// Counts what was asked: buttons of earlier questions do nothing.
@@ -25,7 +25,7 @@ pub(super) struct FormDialogue {
 
 /// Where a form is filled in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FormPlace {
+pub(super) enum FormAudience {
     Direct,
     /// Others read along.
     Group,
@@ -125,7 +125,11 @@ pub(super) fn parse_form_button(data: &str) -> Option<FormPress<'_>> {
 
 impl FormDialogue {
     /// A form, and what is asked first.
-    pub(super) fn new(id: &str, request: FormRequest, place: FormPlace) -> (Self, OutboundMessage) {
+    pub(super) fn new(
+        id: &str,
+        request: FormRequest,
+        place: FormAudience,
+    ) -> (Self, OutboundMessage) {
         let mut dialogue = Self {
             id: id.to_owned(),
             request,
@@ -147,7 +151,7 @@ impl FormDialogue {
         &self.request
     }
 
-    pub(super) fn place(&self) -> FormPlace {
+    pub(super) fn place(&self) -> FormAudience {
         self.place
     }
 
@@ -172,7 +176,7 @@ impl FormDialogue {
         let fields = self.request.form.fields.iter().enumerate();
         // Nobody writes a secret where others read along, unless the form needs it.
         fields.filter(|(_, field)| {
-            self.place == FormPlace::Direct || !field.is_sensitive || field.is_required
+            self.place == FormAudience::Direct || !field.is_sensitive || field.is_required
         })
     }
 

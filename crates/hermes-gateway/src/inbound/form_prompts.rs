@@ -9,7 +9,7 @@ use hermes_agent::server_requests::elicitation::{FieldKind, FormField};
 use serde_json::{Value, json};
 
 use super::form_dialogue::{
-    FormAction, FormDialogue, FormPlace, FormPosition, button_data, may_be_skipped,
+    FormAction, FormAudience, FormDialogue, FormPosition, button_data, may_be_skipped,
 };
 use crate::platform::{Button, OutboundMessage, TextFormat};
 
@@ -92,7 +92,7 @@ fn write_question(text: &mut String, dialogue: &FormDialogue) {
 }
 
 /// How the question is answered.
-fn instruction(field: &FormField, place: FormPlace) -> String {
+fn instruction(field: &FormField, place: FormAudience) -> String {
     let has_buttons = !button_choices(field).is_empty();
     let mut text = match &field.kind {
         FieldKind::Boolean => "Press a button, or write yes or no.".to_owned(),
@@ -126,7 +126,7 @@ fn instruction(field: &FormField, place: FormPlace) -> String {
     } else if may_be_skipped(field) {
         text += " \"skip\" leaves it empty.";
     }
-    if place == FormPlace::Group {
+    if place == FormAudience::Group {
         text += " Reply to this message, so that I see it.";
     }
     text + " \"decline\" refuses, \"cancel\" leaves it."

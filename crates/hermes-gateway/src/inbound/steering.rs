@@ -13,7 +13,7 @@ use super::{
     InboundCore,
     session_worker::WorkerInput,
     turn_handle::TurnHandle,
-    waiting_turns::{Joining, WaitingTurn, WorkerState},
+    waiting_turns::{MergePolicy, WaitingTurn, WorkerState},
 };
 
 /// What may join a turn.
@@ -91,7 +91,7 @@ impl TurnSteering {
     fn leave(&self, turn: WaitingTurn) {
         self.handle.leave(&turn.inputs);
         self.state.push(WaitingTurn {
-            joining: Joining::Never,
+            joining: MergePolicy::Never,
             ..turn
         });
     }

@@ -31,12 +31,12 @@ pub(super) struct WaitingTurn {
     pub(super) session: Option<SessionId>,
     /// An album that may grow until then.
     pub(super) album: Option<(String, Instant)>,
-    pub(super) joining: Joining,
+    pub(super) joining: MergePolicy,
 }
 
 /// Whether what waits may become part of the turn that goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Joining {
+pub(super) enum MergePolicy {
     Allowed,
     /// It has a turn of its own.
     Never,
@@ -47,8 +47,8 @@ impl WaitingTurn {
         Self {
             // What was begun before is looked up in the store first.
             joining: match input.attempts {
-                0 => Joining::Allowed,
-                _ => Joining::Never,
+                0 => MergePolicy::Allowed,
+                _ => MergePolicy::Never,
             },
             inputs: vec![input],
             content: None,
@@ -63,7 +63,7 @@ impl WaitingTurn {
     }
 
     fn may_join(&self) -> bool {
-        self.joining == Joining::Allowed
+        self.joining == MergePolicy::Allowed
             && self.content.is_none()
             && self.session.is_none()
             && self.is_ready()

@@ -76,14 +76,14 @@ pub struct FinishedAnswer {
 #[derive(Default)]
 pub struct AnswerPreview {
     /// The messages that show its parts, in order.
-    pub(super) shown: Vec<ShownPart>,
+    pub(super) shown: Vec<SentPart>,
     /// Shows the part after those, in the platform's own way.
     pub(super) native: Option<Box<dyn LivePreview>>,
 }
 
 /// A message that shows a part of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ShownPart {
+pub(super) struct SentPart {
     pub(super) message_id: String,
     pub(super) text: String,
     /// Whether it has the button that stops the answer: the final message has none.
@@ -160,7 +160,7 @@ impl Outbox {
         if shown.is_empty() {
             return Ok(());
         }
-        let shown = shown.into_iter().map(|message_id| ShownPart {
+        let shown = shown.into_iter().map(|message_id| SentPart {
             message_id,
             text: String::new(),
             has_stop: false,

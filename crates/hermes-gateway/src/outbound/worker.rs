@@ -105,12 +105,12 @@ struct RunningDeliveries {
     stop: CancellationToken,
     tasks: JoinSet<()>,
     chats: HashMap<tokio::task::Id, OutboundChat>,
-    running: HashMap<OutboundChat, WokenAgain>,
+    running: HashMap<OutboundChat, RerunNeeded>,
 }
 
 /// Whether a chat got something while its task ran, which may have ended without noticing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WokenAgain {
+enum RerunNeeded {
     No,
     Yes,
 }
@@ -118,7 +118,7 @@ enum WokenAgain {
 impl RunningDeliveries {
     fn start(&mut self, chat: OutboundChat) {
         if let Some(woken) = self.running.get_mut(&chat) {
-            *woken = WokenAgain::Yes;
+            *woken = RerunNeeded::Yes;
             return;
         }
         let delivery = ChatDelivery {
@@ -128,7 +128,7 @@ impl RunningDeliveries {
         };
         let task = self.tasks.spawn(delivery.run());
         self.chats.insert(task.id(), chat.clone());
-        self.running.insert(chat, WokenAgain::No);
+        self.running.insert(chat, RerunNeeded::No);
     }
 
     /// Starts the chats that have something to be sent by then, in seconds since 1970, and no task.
@@ -162,7 +162,7 @@ impl RunningDeliveries {
             }
         };
         if let Some(chat) = self.chats.remove(&id)
-            && self.running.remove(&chat) == Some(WokenAgain::Yes)
+            && self.running.remove(&chat) == Some(RerunNeeded::Yes)
             && is_ok
         {
             self.start(chat);

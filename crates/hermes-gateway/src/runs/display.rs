@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, ready};
 use hermes_agent::{
     conversation::{SteeringMessage, TurnDisplay},
     message::ToolCall,
-    model::{ModelEvent, ShownText},
+    model::{ModelEvent, TextDelivery},
     turn::{Activity, TurnEvent},
 };
 use hermes_config::Redactor;
@@ -113,10 +113,10 @@ impl TurnDisplay for LogDisplay {
     }
 
     /// Watchers may have read it already; a chat shows a preview that can be replaced.
-    fn shown_text(&self) -> ShownText {
+    fn shown_text(&self) -> TextDelivery {
         match self.observer {
-            Some(_) => ShownText::Revocable,
-            None => ShownText::Final,
+            Some(_) => TextDelivery::Revocable,
+            None => TextDelivery::Final,
         }
     }
 }

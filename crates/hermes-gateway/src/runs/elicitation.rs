@@ -42,9 +42,9 @@ impl OpenQuestions {
         self.by_id.lock().get(id).cloned()
     }
 
-    fn keep(&self, id: &str, question: ServerQuestion) -> KeptQuestion {
+    fn keep(&self, id: &str, question: ServerQuestion) -> OpenQuestionGuard {
         self.by_id.lock().insert(id.to_owned(), question);
-        KeptQuestion {
+        OpenQuestionGuard {
             questions: self.clone(),
             id: id.to_owned(),
         }
@@ -52,12 +52,12 @@ impl OpenQuestions {
 }
 
 /// Removes its question when dropped.
-struct KeptQuestion {
+struct OpenQuestionGuard {
     questions: OpenQuestions,
     id: String,
 }
 
-impl Drop for KeptQuestion {
+impl Drop for OpenQuestionGuard {
     fn drop(&mut self) {
         self.questions.by_id.lock().remove(&self.id);
     }

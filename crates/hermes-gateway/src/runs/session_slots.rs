@@ -87,12 +87,12 @@ impl SessionSlot {
 }
 
 /// A run's place in the queue of its session.
-pub(super) struct SessionQueuePlace {
+pub(super) struct SessionQueueEntry {
     slot: Arc<SessionSlot>,
     held: Pin<Box<MaybeDone<BoxFuture<'static, HeldConversation>>>>,
 }
 
-impl SessionQueuePlace {
+impl SessionQueueEntry {
     fn join(slot: Arc<SessionSlot>) -> Self {
         let lock: BoxFuture<'static, HeldConversation> =
             Box::pin(slot.conversation.clone().lock_owned());
@@ -122,9 +122,9 @@ pub(super) struct SessionSlots {
 
 impl SessionSlots {
     /// Takes the next place in the queue of a session.
-    pub(super) fn join_queue(&self, session: &SessionId) -> SessionQueuePlace {
+    pub(super) fn join_queue(&self, session: &SessionId) -> SessionQueueEntry {
         let mut slots = self.slots.lock();
-        SessionQueuePlace::join(slots.entry(session.clone()).or_default().clone())
+        SessionQueueEntry::join(slots.entry(session.clone()).or_default().clone())
     }
 
     /// The slot of a session that nobody uses or awaits. It stays in the table, so that others wait for its holder.

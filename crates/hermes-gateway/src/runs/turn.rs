@@ -24,7 +24,7 @@ use super::{
     elicitation::RunElicitationUi,
     log::RunLog,
     outcome::{self, RunOutcome},
-    session_slots::SessionQueuePlace,
+    session_slots::SessionQueueEntry,
 };
 
 /// How long a program waits for servers, counted from the start of the gateway.
@@ -79,7 +79,7 @@ impl RunsInner {
         live: &LiveRun,
         log: &RunLog,
         mut say: TurnRequest,
-        place: SessionQueuePlace,
+        place: SessionQueueEntry,
     ) -> RunOutcome {
         let place = async {
             let (slot, conversation) = place.acquire().await;

@@ -31,7 +31,7 @@ pub(crate) struct OpenedSession {
 }
 
 /// Where somebody signs in from.
-pub(crate) struct SignInPlace<'a> {
+pub(crate) struct SignInClient<'a> {
     pub(crate) address: IpAddr,
     pub(crate) user_agent: &'a str,
 }
@@ -48,7 +48,7 @@ pub(crate) struct SignedIn {
 pub(crate) async fn open_session(
     state: &dyn State,
     holder: SessionHolder,
-    place: SignInPlace<'_>,
+    place: SignInClient<'_>,
     entry: NewAuditEntry,
 ) -> Result<OpenedSession, Problem> {
     let cookie = new_secret()?;

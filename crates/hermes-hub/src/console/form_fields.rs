@@ -41,7 +41,7 @@ pub(super) fn read_arguments(
 ) -> Result<Map<String, Value>, Problem> {
     let mut arguments = Map::new();
     for argument in &operation.input.arguments {
-        let place = FieldPlace {
+        let place = ArgumentField {
             name: &argument.name,
             shown: &argument.rest_name,
             kind: argument.kind,
@@ -55,7 +55,7 @@ pub(super) fn read_arguments(
 }
 
 /// An argument, or a member of one.
-struct FieldPlace<'p> {
+struct ArgumentField<'p> {
     /// As fields have it.
     name: &'p str,
     /// As problems have it.
@@ -64,7 +64,7 @@ struct FieldPlace<'p> {
     schema: &'p Value,
 }
 
-fn read_value(place: &FieldPlace<'_>, fields: &Fields) -> Result<Option<Value>, Problem> {
+fn read_value(place: &ArgumentField<'_>, fields: &Fields) -> Result<Option<Value>, Problem> {
     let marked = |mark: &str| {
         let mut fields = fields.iter();
         let found = fields.find(|(name, _)| {
@@ -134,7 +134,7 @@ fn read_value(place: &FieldPlace<'_>, fields: &Fields) -> Result<Option<Value>, 
 }
 
 /// A whole object as the merge patch that makes it of the one that was shown.
-fn read_whole(place: &FieldPlace<'_>, text: &str, was: &str) -> Result<Option<Value>, Problem> {
+fn read_whole(place: &ArgumentField<'_>, text: &str, was: &str) -> Result<Option<Value>, Problem> {
     let parse = |text: &str| serde_json::from_str::<Map<String, Value>>(text);
     let wanted = parse(text).map_err(|error| {
         let name = place.shown;
@@ -163,7 +163,7 @@ fn merge_patch(before: &Map<String, Value>, after: &Map<String, Value>) -> Map<S
 }
 
 /// An object whose members have fields of their own.
-fn read_members(place: &FieldPlace<'_>, fields: &Fields) -> Result<Option<Value>, Problem> {
+fn read_members(place: &ArgumentField<'_>, fields: &Fields) -> Result<Option<Value>, Problem> {
     if !matches!(place.kind, ArgumentKind::Object | ArgumentKind::Any) {
         return Ok(None);
     }
@@ -182,7 +182,7 @@ fn read_members(place: &FieldPlace<'_>, fields: &Fields) -> Result<Option<Value>
         let name = format!("{}.{member}", place.name);
         let shown = format!("{}.{member}", place.shown);
         let schema = member_schema(place.schema, member);
-        let inner = FieldPlace {
+        let inner = ArgumentField {
             name: &name,
             shown: &shown,
             kind: kind_of(schema),
@@ -222,7 +222,7 @@ fn kind_of(schema: &Value) -> ArgumentKind {
     }
 }
 
-fn read_typed(place: &FieldPlace<'_>, values: &[&str]) -> Result<Value, Problem> {
+fn read_typed(place: &ArgumentField<'_>, values: &[&str]) -> Result<Value, Problem> {
     // A box that is not ticked is not sent: a hidden field before it says `false`.
     let last = values.last().copied().unwrap_or_default();
     let wrong = |wanted: &str| wrong_field(place.shown, wanted);
@@ -251,7 +251,7 @@ fn read_typed(place: &FieldPlace<'_>, values: &[&str]) -> Result<Value, Problem>
 }
 
 /// Without any, nothing is to be changed.
-fn read_pairs(place: &FieldPlace<'_>, text: &str, was: &str) -> Result<Option<Value>, Problem> {
+fn read_pairs(place: &ArgumentField<'_>, text: &str, was: &str) -> Result<Option<Value>, Problem> {
     let names = was.lines().map(str::trim).filter(|name| !name.is_empty());
     let mut members: Map<String, Value> =
         names.map(|name| (name.to_owned(), Value::Null)).collect();

@@ -8,11 +8,11 @@
 
 use serde_json::Value;
 
+mod field_view;
 mod read;
-mod shown;
 
+pub(super) use field_view::{FieldControl, FormItem, show_empty, show_items};
 pub(super) use read::{FieldProblem, TypedArguments, read_arguments};
-pub(super) use shown::{FieldControl, FormItem, show_empty, show_items};
 
 use super::form_fields::Fields;
 

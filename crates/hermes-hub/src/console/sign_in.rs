@@ -25,7 +25,7 @@ use crate::{
     Hub, Problem, ProblemCode, TokenId,
     api_types::{KeyHash, Via},
     auth::{
-        console_sessions::{SignInPlace, SignedIn, open_session},
+        console_sessions::{SignInClient, SignedIn, open_session},
         oidc::OidcSignIn,
     },
     http::middleware::RequestId,
@@ -205,7 +205,7 @@ pub(super) async fn open_for(
     holder: SessionHolder,
 ) -> Result<http::HeaderValue, Problem> {
     let user_agent = headers.get(header::USER_AGENT);
-    let place = SignInPlace {
+    let place = SignInClient {
         address: sender_address(extensions),
         user_agent: user_agent
             .and_then(|agent| agent.to_str().ok())

@@ -12,7 +12,7 @@ use crate::{
     Problem, TenantId,
     api_types::{AccessStatus, AgentPhase, TenantStatus},
     storage::state::StateError,
-    tenants::{agents::WakePolicy, leases::LeaseAnswer},
+    tenants::{agents::WakePolicy, leases::LeaseOwner},
 };
 
 const PAGE_SIZE: u32 = 1000;
@@ -52,7 +52,7 @@ impl Hub {
     /// Also records whether it is always on.
     pub(super) async fn start_if_always_on(&self, tenant: &TenantId) {
         let started = async {
-            if self.leases().hold(tenant).await? != LeaseAnswer::Mine {
+            if self.leases().hold(tenant).await? != LeaseOwner::Mine {
                 self.leave_to_next_holder(tenant).await;
                 return Ok(());
             }

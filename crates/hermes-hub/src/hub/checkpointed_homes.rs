@@ -151,7 +151,7 @@ impl HomeCheckpoints for CheckpointedHomes {
         }
     }
 
-    async fn leave(&self, tenant: &TenantId, end: LeaseEnd) {
+    async fn end_lease(&self, tenant: &TenantId, end: LeaseEnd) {
         let is_lost = end == LeaseEnd::Lost;
         let found = self.find(tenant).await;
         let (uid, path) = if let Ok(record) = &found {

@@ -14,7 +14,7 @@ use crate::{
         },
         state::{StorageUsage, TenantRecord, UsageOwner},
     },
-    tenants::{settings::effective_storage, turns::TenantTurn},
+    tenants::{locks::TenantLockGuard, settings::effective_storage},
 };
 
 /// The files of a home while nobody else changes them through the Hub.
@@ -24,7 +24,7 @@ pub(crate) struct HomeChange {
     limits: FileLimits,
     /// Absent for a linked home, which has no quota and is not measured.
     owner: Option<TenantId>,
-    _turn: TenantTurn,
+    _lock: TenantLockGuard,
 }
 
 impl HomeChange {
@@ -90,7 +90,7 @@ impl Hub {
         record: &TenantRecord,
     ) -> Result<HomeChange, Problem> {
         wait_for_home(self, record).await;
-        let turn = self.files().homes.take(&record.id).await?;
+        let lock = self.files().homes.lock(&record.id).await?;
         let home = self.home(record);
         let storage = effective_storage(record, &self.effective_documents());
         let mut limits = self.file_limits();
@@ -107,7 +107,7 @@ impl Hub {
             used,
             limits,
             owner: (!storage.linked).then(|| record.id.clone()),
-            _turn: turn,
+            _lock: lock,
         })
     }
 }

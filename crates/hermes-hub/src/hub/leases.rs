@@ -11,7 +11,7 @@ use crate::{
     TenantId,
     api_types::TenantStatus,
     storage::state::{NodeReport, StateError},
-    tenants::leases::{LeaseEnd, LeaseNews, Leases},
+    tenants::leases::{LeaseChanges, LeaseEnd, Leases},
 };
 
 /// How often leases are looked at, and free ones taken, without a notice.
@@ -82,7 +82,7 @@ impl Hub {
         let grace = self.leases().stop_grace(tenant);
         // At once: what runs would still write is refused, and another node may begin soon.
         tokio::join!(
-            self.runs().leave(tenant, grace),
+            self.runs().detach_tenant(tenant, grace),
             self.agents().stop_for_handover(tenant, grace)
         );
         self.leases().finish_stop(tenant).await;
@@ -90,9 +90,9 @@ impl Hub {
 
     /// Hands a tenant over to whichever node takes it next.
     async fn hand_over(&self, tenant: &TenantId) {
-        let leaving = self.leases().start_leaving(tenant, HANDOVER_GRACE).await;
-        let Some(_leaving) = leaving else { return };
-        self.runs().leave(tenant, HANDOVER_GRACE).await;
+        let handover = self.leases().start_handover(tenant, HANDOVER_GRACE).await;
+        let Some(_handover) = handover else { return };
+        self.runs().detach_tenant(tenant, HANDOVER_GRACE).await;
         self.agents()
             .stop_for_handover(tenant, HANDOVER_GRACE)
             .await;
@@ -191,7 +191,7 @@ async fn follow_leases(hub: Hub) {
             () = leases.wait_for_news() => {}
         }
         leases.expire();
-        let LeaseNews { gained, lost } = leases.take_news();
+        let LeaseChanges { gained, lost } = leases.take_news();
         for tenant in lost {
             let hub = hub.clone();
             hub.tasks()

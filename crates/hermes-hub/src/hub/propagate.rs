@@ -7,7 +7,7 @@ use crate::{
     GroupId, Problem, TenantId,
     api_types::AccessStatus,
     storage::state::{GroupRecord, Notice, Propagation, TenantChange},
-    tenants::{leases::LeaseAnswer, runs::TenantStop},
+    tenants::{leases::LeaseOwner, runs::TenantStop},
 };
 
 /// What a change of a tenant affects.
@@ -95,7 +95,7 @@ impl Hub {
         let (hub, id) = (self.clone(), tenant.clone());
         self.tasks().spawn(async move {
             // Where another node works for the tenant, it follows.
-            if hub.leases().hold(&id).await != Ok(LeaseAnswer::Mine) {
+            if hub.leases().hold(&id).await != Ok(LeaseOwner::Mine) {
                 hub.leave_to_next_holder(&id).await;
                 return;
             }

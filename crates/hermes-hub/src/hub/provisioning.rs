@@ -16,7 +16,7 @@ use crate::{
             TenantRecord,
         },
     },
-    tenants::leases::LeaseAnswer,
+    tenants::leases::LeaseOwner,
 };
 
 const PAGE_SIZE: u32 = 1000;
@@ -83,9 +83,9 @@ async fn provision_home(hub: &Hub, record: &TenantRecord, starts: bool) -> Resul
         return Ok(());
     }
     match hub.leases().hold(&record.id).await {
-        Ok(LeaseAnswer::Mine) => {}
+        Ok(LeaseOwner::Mine) => {}
         // That node makes the home.
-        Ok(LeaseAnswer::Elsewhere(_)) => return Ok(()),
+        Ok(LeaseOwner::Elsewhere(_)) => return Ok(()),
         Err(problem) => return Err(StateError::Unavailable(problem.message)),
     }
     let home = hub.home(record);

@@ -23,7 +23,7 @@ use crate::{
         objects::Objects,
         state::{GroupRecord, Page, ShareIndexStore, State, StateError},
     },
-    tenants::turns::TenantTurns,
+    tenants::locks::TenantLocks,
 };
 
 const MAX_ARCHIVES: usize = 8;
@@ -36,7 +36,7 @@ pub(crate) struct FileAccess {
     /// Limits concurrent archives: each occupies a thread until its receiver has read it.
     pub(crate) archives: Arc<Semaphore>,
     /// Changes of homes.
-    pub(crate) homes: TenantTurns,
+    pub(crate) homes: TenantLocks,
     /// Where shares are, unless they are directories.
     pub(crate) objects: Option<ObjectShares>,
 }
@@ -82,7 +82,7 @@ impl FileAccess {
             shares: OpenShares::default(),
             searches: ActiveSearches::default(),
             archives: Arc::new(Semaphore::new(MAX_ARCHIVES)),
-            homes: TenantTurns::default(),
+            homes: TenantLocks::default(),
         }
     }
 }

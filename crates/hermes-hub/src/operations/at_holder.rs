@@ -14,7 +14,7 @@ use tracing::{Instrument as _, Span, field::Empty};
 
 use self::forwarded_reply::ForwardedReply;
 use super::{
-    Effect, ExecutionPlace, NamingStyle, Operation,
+    Effect, ExecutingNode, NamingStyle, Operation,
     dispatch::{DispatchedReply, OperationRequest, RequestArguments, dispatch},
     table,
 };
@@ -23,7 +23,7 @@ use crate::{
     api_types::{KeyHash, Via},
     auth::Caller,
     storage::state::{NodeCommand, Notice},
-    tenants::leases::{HomeUse, LeaseAnswer},
+    tenants::leases::{HomeUse, LeaseOwner},
 };
 
 /// How long a request waits for the reply of another node.
@@ -61,11 +61,11 @@ const IN_DATABASE: &[&str] = &[
 ];
 
 /// Only the holder of its lease has a tenant's home and agent.
-pub(super) fn find_place(name: &str, path: &str) -> ExecutionPlace {
+pub(super) fn find_place(name: &str, path: &str) -> ExecutingNode {
     if path.contains("{tenant_id}") && !path.contains("/shares") && !IN_DATABASE.contains(&name) {
-        ExecutionPlace::LeaseHolder
+        ExecutingNode::LeaseHolder
     } else {
-        ExecutionPlace::AnyNode
+        ExecutingNode::AnyNode
     }
 }
 
@@ -129,39 +129,39 @@ pub(super) struct RequestContext {
 }
 
 /// Which node does an operation on a tenant's home.
-pub(super) enum HomePlace {
+pub(super) enum HomeNode {
     /// This one. The tenant is not handed over meanwhile.
     Here(Option<HomeUse>),
     Node(String),
 }
 
 /// Finds the node that has a tenant's home, which may become this one.
-pub(super) async fn find_home(hub: &Hub, tenant: &TenantId) -> Result<HomePlace, Problem> {
+pub(super) async fn find_home(hub: &Hub, tenant: &TenantId) -> Result<HomeNode, Problem> {
     let leases = hub.leases();
     if !leases.is_shared() {
-        return Ok(HomePlace::Here(None));
+        return Ok(HomeNode::Here(None));
     }
     let deadline = Instant::now() + FIND_TIMEOUT;
     loop {
         leases.wait_until_left(tenant).await;
         match leases.hold(tenant).await? {
-            LeaseAnswer::Mine => {
+            LeaseOwner::Mine => {
                 if let Some(home_use) = leases.use_home(tenant) {
-                    return Ok(HomePlace::Here(Some(home_use)));
+                    return Ok(HomeNode::Here(Some(home_use)));
                 }
             }
-            LeaseAnswer::Elsewhere(Some(holder)) if holder.node != hub.node() => {
-                return Ok(HomePlace::Node(holder.node));
+            LeaseOwner::Elsewhere(Some(holder)) if holder.node != hub.node() => {
+                return Ok(HomeNode::Node(holder.node));
             }
             // This one takes no more tenants, so another one has to.
-            LeaseAnswer::Elsewhere(_) if leases.is_draining() => {
+            LeaseOwner::Elsewhere(_) if leases.is_draining() => {
                 if let Some(node) = leases.preferred_node(tenant).await? {
-                    return Ok(HomePlace::Node(node));
+                    return Ok(HomeNode::Node(node));
                 }
                 break;
             }
             // The lease has ended or been handed over just now.
-            LeaseAnswer::Elsewhere(_) => tokio::time::sleep(POLL_INTERVAL).await,
+            LeaseOwner::Elsewhere(_) => tokio::time::sleep(POLL_INTERVAL).await,
         }
         if Instant::now() >= deadline {
             break;
@@ -278,8 +278,8 @@ async fn forward_until_done(
             }
         }
         match find_home(hub, tenant).await? {
-            HomePlace::Node(next) => holder = next,
-            HomePlace::Here(home_use) => return Ok(ForwardedOutcome::Here(home_use)),
+            HomeNode::Node(next) => holder = next,
+            HomeNode::Here(home_use) => return Ok(ForwardedOutcome::Here(home_use)),
         }
     }
 }
@@ -428,7 +428,7 @@ impl Hub {
         request: ForwardedRequest,
     ) -> Result<DispatchedReply, Problem> {
         self.leases().wait_until_left(tenant).await;
-        if self.leases().hold(tenant).await? != LeaseAnswer::Mine {
+        if self.leases().hold(tenant).await? != LeaseOwner::Mine {
             return Err(Problem::new(
                 ProblemCode::Unavailable,
                 "another node works for this tenant now; try again",

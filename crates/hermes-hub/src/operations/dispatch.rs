@@ -24,8 +24,8 @@ use crate::{
     auth::Caller,
     hub::CachedTenant,
     operations::{
-        Effect, ExecutionPlace, Gate, NamingStyle, Operation,
-        at_holder::{self, ForwardedOutcome, HomePlace, RequestContext},
+        Effect, ExecutingNode, Gate, NamingStyle, Operation,
+        at_holder::{self, ForwardedOutcome, HomeNode, RequestContext},
         manifest_members::check_manifest,
     },
     service::call::{Call, Reply},
@@ -279,12 +279,12 @@ async fn execute(
         check_manifest(&arguments)?;
     }
     let mut home_use = None;
-    if operation.place == ExecutionPlace::LeaseHolder
+    if operation.place == ExecutingNode::LeaseHolder
         && let Some(tenant) = &tenant
     {
         match at_holder::find_home(hub, &tenant.id).await? {
-            HomePlace::Here(here) => home_use = here,
-            HomePlace::Node(holder) => {
+            HomeNode::Here(here) => home_use = here,
+            HomeNode::Node(holder) => {
                 let context = RequestContext {
                     operation,
                     caller: request.caller.clone(),
@@ -348,7 +348,7 @@ async fn run_operation(
     arguments: Map<String, Value>,
 ) -> Result<Reply, Problem> {
     let changes_home =
-        operation.place == ExecutionPlace::LeaseHolder && operation.effect != Effect::Read;
+        operation.place == ExecutingNode::LeaseHolder && operation.effect != Effect::Read;
     let changed = call.tenant.as_ref().filter(|_| changes_home).cloned();
     let hub = call.hub.clone();
     let reply = operation.run(call, arguments).await?;

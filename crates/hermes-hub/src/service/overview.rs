@@ -12,7 +12,7 @@ use crate::{
     Problem, RunId, TenantId,
     api_types::{Condition, ConditionStatus, RunStatus, Scope, TenantStatus, Time},
     service::call::{Call, Reply},
-    storage::state::{EndedRun, NEAR_QUOTA, TroubledTenant},
+    storage::state::{EndedRun, NEAR_QUOTA, TenantWithConditions},
 };
 
 const MAX_TROUBLED: u32 = 50;
@@ -30,7 +30,7 @@ pub(crate) struct HubOverview {
     /// Tenants by state.
     pub(crate) tenants: Vec<TenantCount>,
     /// What needs somebody, of the first 50 tenants that have something.
-    pub(crate) troubles: Vec<TenantTrouble>,
+    pub(crate) troubles: Vec<TenantAlert>,
     /// The last runs that failed within a day; absent without `runs:read`.
     pub(crate) failed_runs: Option<Vec<FailedRun>>,
     /// The runs of the last day; absent without `runs:read`.
@@ -49,7 +49,8 @@ pub(crate) struct TenantCount {
 /// What is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum TroubleKind {
+#[schemars(rename = "TroubleKind")]
+pub(crate) enum TenantAlertKind {
     /// The agent dies or does not start.
     Agent,
     /// An MCP server waits for a login.
@@ -63,9 +64,10 @@ pub(crate) enum TroubleKind {
 /// Something of a tenant that needs somebody.
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct TenantTrouble {
+#[schemars(rename = "TenantTrouble")]
+pub(crate) struct TenantAlert {
     /// What it is.
-    pub(crate) kind: TroubleKind,
+    pub(crate) kind: TenantAlertKind,
     /// The tenant.
     pub(crate) tenant_id: TenantId,
     /// Its display name.
@@ -121,14 +123,14 @@ pub(crate) async fn get(call: Call, _: NoInput) -> Result<Reply, Problem> {
     let only = call.principal().visible_tenants();
     let only = only.as_deref();
     let counts = state.tenant_counts(only).await?;
-    let troubled = state.troubled_tenants(only, MAX_TROUBLED).await?;
+    let troubled = state.tenants_with_conditions(only, MAX_TROUBLED).await?;
     let now = Time::now();
     let mut reply = HubOverview {
         tenants: counts
             .into_iter()
             .map(|(status, count)| TenantCount { status, count })
             .collect(),
-        troubles: troubled.iter().flat_map(troubles_of).collect(),
+        troubles: troubled.iter().flat_map(alerts_of).collect(),
         failed_runs: None,
         activity: None,
     };
@@ -140,9 +142,9 @@ pub(crate) async fn get(call: Call, _: NoInput) -> Result<Reply, Problem> {
     Reply::json(&reply)
 }
 
-fn troubles_of(tenant: &TroubledTenant) -> Vec<TenantTrouble> {
+fn alerts_of(tenant: &TenantWithConditions) -> Vec<TenantAlert> {
     let found = tenant.conditions.iter().filter_map(|condition| {
-        Some(TenantTrouble {
+        Some(TenantAlert {
             kind: trouble_kind(condition)?,
             tenant_id: tenant.id.clone(),
             display_name: tenant.display_name.clone(),
@@ -153,14 +155,14 @@ fn troubles_of(tenant: &TroubledTenant) -> Vec<TenantTrouble> {
     found.collect()
 }
 
-fn trouble_kind(condition: &Condition) -> Option<TroubleKind> {
+fn trouble_kind(condition: &Condition) -> Option<TenantAlertKind> {
     let is_bad = condition.status == ConditionStatus::False;
     match condition.kind.as_str() {
-        "AgentHealthy" if is_bad => Some(TroubleKind::Agent),
-        "LoginsValid" if is_bad => Some(TroubleKind::Login),
-        "PlatformsConnected" if is_bad => Some(TroubleKind::Platform),
+        "AgentHealthy" if is_bad => Some(TenantAlertKind::Agent),
+        "LoginsValid" if is_bad => Some(TenantAlertKind::Login),
+        "PlatformsConnected" if is_bad => Some(TenantAlertKind::Platform),
         "StorageWithinQuota" if is_bad || condition.reason == NEAR_QUOTA => {
-            Some(TroubleKind::Quota)
+            Some(TenantAlertKind::Quota)
         }
         _ => None,
     }

@@ -5,7 +5,7 @@ use std::{fs, io, sync::Arc, time::Duration};
 use hermes_config::Home;
 use hermes_store::{
     epoch_seconds,
-    pairing::{PairingDirectory, PairingError, PairingPlace, PairingStore},
+    pairing::{PairingDirectory, PairingError, PairingLocation, PairingStore},
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -213,13 +213,13 @@ struct TenantPairingFiles {
 }
 
 impl TenantPairingFiles {
-    fn open(&self, place: PairingPlace) -> io::Result<HomeDirectory> {
+    fn open(&self, place: PairingLocation) -> io::Result<HomeDirectory> {
         Ok(HomeDirectory::open(self.home.path(), place.path())?)
     }
 }
 
 impl PairingDirectory for TenantPairingFiles {
-    fn read(&self, place: PairingPlace, name: &str) -> io::Result<Option<String>> {
+    fn read(&self, place: PairingLocation, name: &str) -> io::Result<Option<String>> {
         match self.open(place) {
             Ok(directory) => directory.read_settings(name),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -227,19 +227,21 @@ impl PairingDirectory for TenantPairingFiles {
         }
     }
 
-    fn write(&self, place: PairingPlace, name: &str, content: &[u8]) -> io::Result<()> {
+    fn write(&self, place: PairingLocation, name: &str, content: &[u8]) -> io::Result<()> {
         self.open(place)?.replace(name, content)
     }
 
-    fn names(&self, place: PairingPlace) -> Vec<String> {
+    fn names(&self, place: PairingLocation) -> Vec<String> {
         let names = self.open(place).and_then(|directory| directory.names());
         names.unwrap_or_default()
     }
 
-    fn lock(&self, place: PairingPlace) -> io::Result<fs::File> {
+    fn lock(&self, place: PairingLocation) -> io::Result<fs::File> {
         let directory = match place {
-            PairingPlace::Usual => HomeDirectory::open_or_create(self.home.path(), place.path())?,
-            PairingPlace::Other => self.open(place)?,
+            PairingLocation::Usual => {
+                HomeDirectory::open_or_create(self.home.path(), place.path())?
+            }
+            PairingLocation::Other => self.open(place)?,
         };
         directory.lock(LOCK, LOCK_TIMEOUT)
     }

@@ -72,15 +72,15 @@ pub use groups::{GroupChange, GroupDeletion, GroupRecord, GroupStore};
 pub use hub_events::{HubEventQuery, HubEventRange, HubEventStore, NEAR_QUOTA, NewHubEvent};
 pub use idempotency::{IdempotencyKey, IdempotencyStore, KeyClaim, StoredReply};
 pub use leases::{
-    GrantedLease, HeldTenant, LEASE_LOST, LeaseEpoch, LeaseHolder, LeaseStore, NodeRecord,
-    NodeReport, NodeStanding,
+    GrantedLease, HeartbeatReply, HeldTenant, LEASE_LOST, LeaseEpoch, LeaseHolder, LeaseStore,
+    NodeRecord, NodeReport,
 };
 pub use mcp_sessions::{
     McpSession, McpSessionAdmission, McpSessionStore, McpSessionUse, SessionHash,
 };
 pub use notices::{Notice, NoticeStore};
 pub use open::{OpenedState, StateOpenError};
-pub use overview::{EndedRun, OverviewStore, TroubledTenant};
+pub use overview::{EndedRun, OverviewStore, TenantWithConditions};
 pub use page::{Page, Paged};
 pub use postgres::{
     DatabasePosition, PostgresOpenError, PostgresOptions, PostgresState, TablesFound,

@@ -5,12 +5,12 @@
 //! the tenant's home ([`Leases::hold`]). Before anything works for the tenant its home is restored. Whoever owns this
 //! renews leases, and acts on [what was gained and lost](Leases::take_news).
 
+mod handover;
+mod heartbeat;
 mod held;
-mod leaving;
 mod placement;
 #[cfg(test)]
 mod protocol_tests;
-mod standing;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -27,7 +27,7 @@ use hermes_config::sync::Mutex;
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-pub use self::leaving::{HomeUse, LeavingTenant};
+pub use self::handover::{HomeUse, TenantHandover};
 use self::{
     held::{HeldLeases, NodeTime},
     placement::WaitingTenants,
@@ -57,7 +57,7 @@ pub trait HomeCheckpoints: Send + Sync + 'static {
     async fn save(&self, tenant: &TenantId) -> Result<(), Problem>;
 
     /// This node no longer works there.
-    async fn leave(&self, _tenant: &TenantId, _end: LeaseEnd) {}
+    async fn end_lease(&self, _tenant: &TenantId, _end: LeaseEnd) {}
 }
 
 /// How a node's work for a tenant ended.
@@ -108,7 +108,7 @@ impl LeaseOptions {
 
 /// Whether this node works for a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeaseAnswer {
+pub enum LeaseOwner {
     Mine,
     /// Another node does, if it is known which.
     Elsewhere(Option<LeaseHolder>),
@@ -116,7 +116,7 @@ pub enum LeaseAnswer {
 
 /// What has changed since the last look.
 #[derive(Debug, Default)]
-pub struct LeaseNews {
+pub struct LeaseChanges {
     /// The node works for these now; their homes are restored.
     pub gained: Vec<TenantId>,
     /// The node must not work for these any more. Say [`Leases::finish_stop`] when nothing does.
@@ -135,8 +135,8 @@ struct LeaseStates {
     /// How many requests work on a home.
     uses: HashMap<TenantId, usize>,
     /// Tenants that are being handed over; the value becomes true at the end.
-    leaving: HashMap<TenantId, watch::Receiver<bool>>,
-    news: LeaseNews,
+    handovers: HashMap<TenantId, watch::Receiver<bool>>,
+    news: LeaseChanges,
 }
 
 pub struct Leases {
@@ -216,7 +216,7 @@ impl Leases {
         }
         let may_work = self.held.lock().may_work(tenant, self.now());
         let states = self.states.lock();
-        may_work && states.ready.contains(tenant) && !states.leaving.contains_key(tenant)
+        may_work && states.ready.contains(tenant) && !states.handovers.contains_key(tenant)
     }
 
     /// The tenants this node works for.
@@ -225,13 +225,13 @@ impl Leases {
     }
 
     /// Takes the lease of a tenant, unless another node holds it, and returns when its home is restored.
-    pub async fn hold(self: &Arc<Self>, tenant: &TenantId) -> Result<LeaseAnswer, Problem> {
+    pub async fn hold(self: &Arc<Self>, tenant: &TenantId) -> Result<LeaseOwner, Problem> {
         if !self.is_shared {
-            return Ok(LeaseAnswer::Mine);
+            return Ok(LeaseOwner::Mine);
         }
         if self.is_mine(tenant) {
             self.mark_used(tenant);
-            return Ok(LeaseAnswer::Mine);
+            return Ok(LeaseOwner::Mine);
         }
         if !self.is_draining()
             && let Some(mut taken) = self.start_taking(tenant)
@@ -239,18 +239,18 @@ impl Leases {
             let _ = taken.wait_for(|is_over| *is_over).await;
             if self.is_mine(tenant) {
                 self.mark_used(tenant);
-                return Ok(LeaseAnswer::Mine);
+                return Ok(LeaseOwner::Mine);
             }
         }
         let holder = self.state.lease_holder(tenant).await?;
-        Ok(LeaseAnswer::Elsewhere(holder))
+        Ok(LeaseOwner::Elsewhere(holder))
     }
 
     /// The same, with a problem where another node works for the tenant.
     pub async fn require(self: &Arc<Self>, tenant: &TenantId) -> Result<(), Problem> {
         match self.hold(tenant).await? {
-            LeaseAnswer::Mine => Ok(()),
-            LeaseAnswer::Elsewhere(holder) => {
+            LeaseOwner::Mine => Ok(()),
+            LeaseOwner::Elsewhere(holder) => {
                 let message = match holder {
                     Some(holder) => format!("the node `{}` works for this tenant", holder.node),
                     None => "no node works for this tenant yet".to_owned(),
@@ -289,7 +289,7 @@ impl Leases {
         if let Some(taking) = states.taking.get(tenant) {
             return Some(taking.clone());
         }
-        if states.stopping.contains_key(tenant) || states.leaving.contains_key(tenant) {
+        if states.stopping.contains_key(tenant) || states.handovers.contains_key(tenant) {
             return None;
         }
         if states.ready.contains(tenant) && held.may_work(tenant, self.now()) {
@@ -328,7 +328,7 @@ impl Leases {
         }
         if !self.mark_ready(&lease) {
             // Whoever took it since has another home.
-            self.homes.leave(tenant, LeaseEnd::Lost).await;
+            self.homes.end_lease(tenant, LeaseEnd::Lost).await;
             return Ok(());
         }
         tracing::info!(%tenant, epoch = lease.epoch.0, "lease taken");
@@ -425,7 +425,7 @@ impl Leases {
 
     /// Nothing works any more for a tenant whose lease was lost.
     pub async fn finish_stop(&self, tenant: &TenantId) {
-        self.homes.leave(tenant, LeaseEnd::Lost).await;
+        self.homes.end_lease(tenant, LeaseEnd::Lost).await;
         self.states.lock().stopping.remove(tenant);
     }
 
@@ -450,7 +450,7 @@ impl Leases {
         Some(self.origin + time)
     }
 
-    pub fn take_news(&self) -> LeaseNews {
+    pub fn take_news(&self) -> LeaseChanges {
         std::mem::take(&mut self.states.lock().news)
     }
 
@@ -524,7 +524,7 @@ impl Leases {
         }
         let lease = self.held.lock().take(tenant);
         if let Some(lease) = lease {
-            self.homes.leave(tenant, end).await;
+            self.homes.end_lease(tenant, end).await;
             self.give_up(vec![lease]).await;
             tracing::info!(%tenant, "lease released");
         }

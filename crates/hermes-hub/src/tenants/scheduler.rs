@@ -22,7 +22,7 @@ use crate::{
     Problem, TenantId,
     api_types::Time,
     storage::state::{FileVersion, JobFile, State, StateError},
-    tenants::{agents::Agents, runs::Runs, turns::TenantTurns},
+    tenants::{agents::Agents, locks::TenantLocks, runs::Runs},
 };
 
 /// The longest sleep, since the system clock may be set meanwhile.
@@ -62,7 +62,7 @@ pub struct Scheduler {
     stored_files: Mutex<HashMap<TenantId, Option<FileVersion>>>,
     /// One read of a tenant's file at a time: of two, the older one would remove the due times that only the newer one
     /// knows.
-    reading: TenantTurns,
+    reading: TenantLocks,
     /// Linked homes whose own gateway runs their jobs.
     self_ticking: Mutex<HashSet<TenantId>>,
     next_due_changed: Notify,
@@ -90,7 +90,7 @@ impl Scheduler {
             now,
             seen_files: Mutex::default(),
             stored_files: Mutex::default(),
-            reading: TenantTurns::default(),
+            reading: TenantLocks::default(),
             self_ticking: Mutex::default(),
             next_due_changed: Notify::new(),
             tasks: TaskTracker::new(),

@@ -30,18 +30,18 @@ const CLAIM: Duration = Duration::from_mins(2);
 const MAX_ERROR_CHARS: usize = 200;
 
 /// How a target answered.
-enum TargetAnswer {
-    Taken(u16),
+enum TargetResponse {
+    Accepted(u16),
     /// The target does not exist any more.
     Gone,
     Refused(u16),
     Failed(String),
 }
 
-impl TargetAnswer {
+impl TargetResponse {
     fn record_on(&self, span: &Span) {
         let status = match self {
-            Self::Taken(status) | Self::Refused(status) => *status,
+            Self::Accepted(status) | Self::Refused(status) => *status,
             Self::Gone => StatusCode::GONE.as_u16(),
             Self::Failed(_) => {
                 span.record("error.type", "request_failed");
@@ -50,7 +50,7 @@ impl TargetAnswer {
             }
         };
         span.record("http.response.status_code", i64::from(status));
-        if !matches!(self, Self::Taken(_)) {
+        if !matches!(self, Self::Accepted(_)) {
             span.record("error.type", status.to_string());
             span.record("otel.status_code", "ERROR");
         }
@@ -115,12 +115,12 @@ impl WebhookSender {
         };
         let webhook = &record.webhook.id;
         let result = match answer {
-            TargetAnswer::Taken(status) => AttemptResult {
+            TargetResponse::Accepted(status) => AttemptResult {
                 status: Some(status),
                 error: None,
                 next: NextAttempt::Delivered,
             },
-            TargetAnswer::Gone => {
+            TargetResponse::Gone => {
                 tracing::warn!(%webhook, "webhook turned off: its target answered that it is gone");
                 let entry = NewAuditEntry::by_hub("disable_webhook").with_target(webhook.as_str());
                 self.state.disable_webhook(webhook, entry).await?;
@@ -130,12 +130,12 @@ impl WebhookSender {
                     next: NextAttempt::GivenUp,
                 }
             }
-            TargetAnswer::Refused(status) => AttemptResult {
+            TargetResponse::Refused(status) => AttemptResult {
                 status: Some(status),
                 error: Some(describe_refusal(status)),
                 next: later,
             },
-            TargetAnswer::Failed(reason) => AttemptResult {
+            TargetResponse::Failed(reason) => AttemptResult {
                 status: None,
                 error: Some(reason),
                 next: later,
@@ -147,19 +147,19 @@ impl WebhookSender {
         self.state.finish_attempt(&delivery.id, result, now).await
     }
 
-    async fn post(&self, record: &WebhookRecord, delivery: &ClaimedDelivery) -> TargetAnswer {
+    async fn post(&self, record: &WebhookRecord, delivery: &ClaimedDelivery) -> TargetResponse {
         let webhook = &record.webhook;
         let context = EncryptionContext::webhook(webhook.id.as_str());
         let secret = record.secret.as_ref();
         let secret = secret.and_then(|sealed| self.key.decrypt(&context, sealed).ok());
         let key = secret.and_then(|secret| signature::parse_secret(secret.expose()));
         let Some(key) = key else {
-            return TargetAnswer::Failed("it has no secret to sign with; set one".into());
+            return TargetResponse::Failed("it has no secret to sign with; set one".into());
         };
         // The setting may have changed since it was created, and a literal address is not resolved.
         let url = match check_target(&webhook.url, self.client.scope) {
             Ok(url) => url,
-            Err(error) => return TargetAnswer::Failed(error.to_string()),
+            Err(error) => return TargetResponse::Failed(error.to_string()),
         };
         let timestamp = (self.now)().timestamp().as_second();
         let id = delivery.id.as_str();
@@ -177,11 +177,11 @@ impl WebhookSender {
             .body(delivery.body.clone());
         match request.send().await {
             Ok(response) => match response.status() {
-                status if status.is_success() => TargetAnswer::Taken(status.as_u16()),
-                StatusCode::GONE => TargetAnswer::Gone,
-                status => TargetAnswer::Refused(status.as_u16()),
+                status if status.is_success() => TargetResponse::Accepted(status.as_u16()),
+                StatusCode::GONE => TargetResponse::Gone,
+                status => TargetResponse::Refused(status.as_u16()),
             },
-            Err(error) => TargetAnswer::Failed(describe_error(error)),
+            Err(error) => TargetResponse::Failed(describe_error(error)),
         }
     }
 }

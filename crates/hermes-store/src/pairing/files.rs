@@ -13,7 +13,7 @@ use hermes_config::{
 };
 use serde_json::{Map, Value};
 
-use super::{PairingDirectory, PairingError, PairingPlace};
+use super::{PairingDirectory, PairingError, PairingLocation};
 use crate::lock_with_timeout;
 
 /// How long another process may hold the files.
@@ -34,13 +34,13 @@ impl HomeFiles {
         }
     }
 
-    fn directory(&self, place: PairingPlace) -> PathBuf {
+    fn directory(&self, place: PairingLocation) -> PathBuf {
         self.home.join(place.path())
     }
 }
 
 impl PairingDirectory for HomeFiles {
-    fn read(&self, place: PairingPlace, name: &str) -> io::Result<Option<String>> {
+    fn read(&self, place: PairingLocation, name: &str) -> io::Result<Option<String>> {
         match fs::read_to_string(self.directory(place).join(name)) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -48,18 +48,18 @@ impl PairingDirectory for HomeFiles {
         }
     }
 
-    fn write(&self, place: PairingPlace, name: &str, content: &[u8]) -> io::Result<()> {
+    fn write(&self, place: PairingLocation, name: &str, content: &[u8]) -> io::Result<()> {
         write_private(&self.directory(place).join(name), content)
     }
 
-    fn names(&self, place: PairingPlace) -> Vec<String> {
+    fn names(&self, place: PairingLocation) -> Vec<String> {
         let entries = fs::read_dir(self.directory(place)).into_iter().flatten();
         entries
             .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
             .collect()
     }
 
-    fn lock(&self, place: PairingPlace) -> io::Result<fs::File> {
+    fn lock(&self, place: PairingLocation) -> io::Result<fs::File> {
         let directory = self.directory(place);
         create_private_dirs(&directory, FileOwner::Writer)?;
         let file = open_lock_file(&directory.join(LOCK), FileOwner::Writer)?;
@@ -77,11 +77,11 @@ impl PairingFiles {
     }
 
     /// The usual one; or the other where Hermes 0.19 keeps them there and nothing is in the former.
-    fn place(&self) -> PairingPlace {
-        if !self.has_files(PairingPlace::Usual) && self.has_files(PairingPlace::Other) {
-            return PairingPlace::Other;
+    fn place(&self) -> PairingLocation {
+        if !self.has_files(PairingLocation::Usual) && self.has_files(PairingLocation::Other) {
+            return PairingLocation::Other;
         }
-        PairingPlace::Usual
+        PairingLocation::Usual
     }
 
     /// Keeps other processes from writing until it is dropped.
@@ -131,7 +131,7 @@ impl PairingFiles {
         user_id: &str,
     ) -> Result<bool, PairingError> {
         let mut was_there = false;
-        for place in PairingPlace::ALL {
+        for place in PairingLocation::ALL {
             let name = file_name(account, "approved");
             let mut approved = self.read_json(place, &name);
             if approved.remove(user_id).is_some() {
@@ -155,14 +155,14 @@ impl PairingFiles {
     }
 
     /// Whether a directory has a pairing file.
-    fn has_files(&self, place: PairingPlace) -> bool {
+    fn has_files(&self, place: PairingLocation) -> bool {
         let names = self.0.names(place);
         let is_json = |name: &String| Path::new(name).extension().is_some_and(|end| end == "json");
         names.iter().any(is_json)
     }
 
     /// A file that is missing or cannot be read lets nobody in.
-    fn read_json(&self, place: PairingPlace, name: &str) -> Map<String, Value> {
+    fn read_json(&self, place: PairingLocation, name: &str) -> Map<String, Value> {
         let text = match self.0.read(place, name) {
             Ok(Some(text)) => text,
             Ok(None) => return Map::new(),
@@ -184,7 +184,7 @@ impl PairingFiles {
 
     fn write_json(
         &self,
-        place: PairingPlace,
+        place: PairingLocation,
         name: &str,
         content: &Map<String, Value>,
     ) -> Result<(), PairingError> {
@@ -205,7 +205,7 @@ fn file_name(account: &str, kind: &str) -> String {
     format!("{account}-{kind}.json")
 }
 
-fn storage_error(place: PairingPlace, source: io::Error) -> PairingError {
+fn storage_error(place: PairingLocation, source: io::Error) -> PairingError {
     PairingError::Storage {
         directory: place.path().to_owned(),
         source,

@@ -21,14 +21,14 @@ const WARNING_INTERVAL: Duration = Duration::from_mins(1);
 
 /// What became of spans.
 #[derive(Debug, Default)]
-pub(super) struct SpanTally {
+pub(super) struct SpanCounters {
     queued: AtomicUsize,
     exported: AtomicU64,
     dropped: AtomicU64,
     warned_at: Mutex<Option<Instant>>,
 }
 
-impl SpanTally {
+impl SpanCounters {
     pub(super) fn counts(&self) -> ExportCounts {
         ExportCounts {
             exported: self.exported.load(Ordering::Relaxed),
@@ -63,11 +63,11 @@ impl SpanTally {
 pub(super) struct LimitedProcessor<P> {
     inner: P,
     limit: usize,
-    tally: Arc<SpanTally>,
+    tally: Arc<SpanCounters>,
 }
 
 impl<P> LimitedProcessor<P> {
-    pub(super) fn new(inner: P, limit: usize, tally: Arc<SpanTally>) -> Self {
+    pub(super) fn new(inner: P, limit: usize, tally: Arc<SpanCounters>) -> Self {
         Self {
             inner,
             limit,
@@ -107,11 +107,11 @@ impl<P: SpanProcessor> SpanProcessor for LimitedProcessor<P> {
 #[derive(Debug)]
 pub(super) struct CountedExporter<E> {
     inner: E,
-    tally: Arc<SpanTally>,
+    tally: Arc<SpanCounters>,
 }
 
 impl<E> CountedExporter<E> {
-    pub(super) fn new(inner: E, tally: Arc<SpanTally>) -> Self {
+    pub(super) fn new(inner: E, tally: Arc<SpanCounters>) -> Self {
         Self { inner, tally }
     }
 }
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn drops_are_counted_each_and_mentioned_once_a_minute() {
-        let tally = SpanTally::default();
+        let tally = SpanCounters::default();
         let start = Instant::now();
         assert!(tally.is_warning_due(start));
         assert!(!tally.is_warning_due(start + Duration::from_secs(59)));
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn a_full_queue_drops_what_comes_next() {
         use opentelemetry::trace::{Tracer as _, TracerProvider as _};
-        let tally = Arc::new(SpanTally::default());
+        let tally = Arc::new(SpanCounters::default());
         let processor = LimitedProcessor::new(NoExport, 3, tally.clone());
         let provider = opentelemetry_sdk::trace::SdkTracerProvider::builder()
             .with_span_processor(processor)

@@ -18,7 +18,7 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message as _;
 
-use super::{collector::CollectorClient, export::SpanTally};
+use super::{collector::CollectorClient, export::SpanCounters};
 
 /// The attribute that says whose agent made a span.
 const TENANT_ATTRIBUTE: &str = "hermes.tenant.id";
@@ -28,7 +28,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Sends batches of tenants on.
 pub(super) struct SpanRelay {
     client: Arc<CollectorClient>,
-    tally: Arc<SpanTally>,
+    tally: Arc<SpanCounters>,
     worker: Mutex<RelayWorker>,
 }
 
@@ -45,7 +45,7 @@ struct TenantBatch {
 }
 
 impl SpanRelay {
-    pub(super) fn new(client: CollectorClient, tally: Arc<SpanTally>) -> Self {
+    pub(super) fn new(client: CollectorClient, tally: Arc<SpanCounters>) -> Self {
         Self {
             client: Arc::new(client),
             tally,
@@ -107,7 +107,7 @@ impl SpanRelay {
     }
 }
 
-fn send_batches(client: &CollectorClient, tally: &SpanTally, batches: &Receiver<TenantBatch>) {
+fn send_batches(client: &CollectorClient, tally: &SpanCounters, batches: &Receiver<TenantBatch>) {
     for batch in batches {
         match client.post(batch.body) {
             Ok(status) if status.is_success() => tally.count_exported(batch.spans),

@@ -10,7 +10,7 @@ use crate::{
     compact::{Compacted, SummaryFailure},
     conversation::storage::message_rows,
     message::{Content, Message},
-    model::{AnsweredBy, ModelEvent, Selection, ShownText, TokenUsage},
+    model::{AnsweredBy, ModelEvent, Selection, TextDelivery, TokenUsage},
     turn::{MessageDetail, PersistError, Surface, TurnEvent},
 };
 
@@ -19,8 +19,8 @@ pub trait TurnDisplay: Send {
     fn show(&mut self, event: TurnEvent);
 
     /// Whether text that was shown can be retracted.
-    fn shown_text(&self) -> ShownText {
-        ShownText::Revocable
+    fn shown_text(&self) -> TextDelivery {
+        TextDelivery::Revocable
     }
 
     /// Takes what the user has said since the last request of the turn. It is stored before the next one.
@@ -228,7 +228,7 @@ impl Surface for TurnRecorder<'_> {
         self.display.show(event);
     }
 
-    fn shown_text(&self) -> ShownText {
+    fn shown_text(&self) -> TextDelivery {
         self.display.shown_text()
     }
 

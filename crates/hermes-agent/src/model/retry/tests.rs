@@ -67,7 +67,7 @@ pub(crate) fn refused(status: u16, seconds: Option<u64>) -> ModelProblem {
 
 async fn ask(
     attempts: Vec<(&'static str, Option<ModelProblem>)>,
-    shown_text: ShownText,
+    shown_text: TextDelivery,
 ) -> (Result<ModelReply, ModelError>, Vec<ModelEvent>) {
     let model = RetryingModel::new(Scripted::new(attempts), RetryPolicy::new(3));
     let request = ModelRequest {
@@ -100,7 +100,7 @@ async fn passing_failures_are_tried_three_times_with_doubling_pauses() {
         ("", Some(refused(503, None))),
         ("hi", None),
     ];
-    let (result, events) = ask(attempts, ShownText::Final).await;
+    let (result, events) = ask(attempts, TextDelivery::Final).await;
     assert_eq!(result.unwrap().text, "hi");
     let pauses = pauses(&events);
     for (pause, seconds) in pauses.iter().zip([1.0, 2.0, 4.0]) {
@@ -117,7 +117,7 @@ async fn the_last_failure_is_the_error() {
         .into_iter()
         .chain([("", Some(refused(502, None)))])
         .collect();
-    let (result, events) = ask(attempts, ShownText::Final).await;
+    let (result, events) = ask(attempts, TextDelivery::Final).await;
     assert_eq!(result.unwrap_err().status(), Some(502));
     assert_eq!(events.len(), 3);
 }
@@ -128,14 +128,18 @@ async fn the_providers_own_pause_is_kept() {
         retry_after: Some(Duration::from_secs(17)),
         message: "x".into(),
     };
-    let (result, events) = ask(vec![("", Some(limited)), ("hi", None)], ShownText::Final).await;
+    let (result, events) = ask(vec![("", Some(limited)), ("hi", None)], TextDelivery::Final).await;
     assert!(result.is_ok());
     assert_eq!(pauses(&events), [Duration::from_secs(17)]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_an_hour_is_not_waited_for() {
-    let (result, events) = ask(vec![("", Some(refused(503, Some(3600))))], ShownText::Final).await;
+    let (result, events) = ask(
+        vec![("", Some(refused(503, Some(3600))))],
+        TextDelivery::Final,
+    )
+    .await;
     assert_eq!(
         result.unwrap_err().retry_after(),
         Some(Duration::from_hours(1))
@@ -162,7 +166,7 @@ async fn what_does_not_pass_is_not_tried_again() {
             again: false,
         },
     ] {
-        let (result, events) = ask(vec![("", Some(problem.clone()))], ShownText::Final).await;
+        let (result, events) = ask(vec![("", Some(problem.clone()))], TextDelivery::Final).await;
         assert_eq!(result.unwrap_err().problem, problem);
         assert_eq!(events, []);
     }
@@ -170,7 +174,7 @@ async fn what_does_not_pass_is_not_tried_again() {
 
 #[tokio::test(start_paused = true)]
 async fn text_that_was_shown_stays_the_last_word() {
-    let (result, events) = ask(vec![("Hel", Some(cut()))], ShownText::Final).await;
+    let (result, events) = ask(vec![("Hel", Some(cut()))], TextDelivery::Final).await;
     assert!(result.is_err());
     assert_eq!(events, [ModelEvent::TextDelta("Hel".into())]);
 }
@@ -178,7 +182,7 @@ async fn text_that_was_shown_stays_the_last_word() {
 #[tokio::test(start_paused = true)]
 async fn revocable_text_is_taken_back_before_the_next_attempt() {
     let attempts = vec![("Hel", Some(cut())), ("Hello", None)];
-    let (result, events) = ask(attempts, ShownText::Revocable).await;
+    let (result, events) = ask(attempts, TextDelivery::Revocable).await;
     assert_eq!(result.unwrap().text, "Hello");
     assert_eq!(events[1], ModelEvent::TextRetracted);
     assert!(matches!(

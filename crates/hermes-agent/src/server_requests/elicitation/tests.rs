@@ -266,9 +266,9 @@ fn what_is_shown_cannot_steer_the_terminal() {
     assert_eq!(field.choices(), [expected]);
 }
 
-struct Somebody;
+struct DecliningUi;
 
-impl ElicitationUi for Somebody {
+impl ElicitationUi for DecliningUi {
     fn fill_form(
         &self,
         _: FormRequest,
@@ -293,11 +293,11 @@ fn a_question_goes_to_the_person_of_its_conversation_and_to_nobody_else() {
         slot.map(|slot| Arc::as_ptr(&slot.ui).cast::<u8>())
     };
     assert_eq!(find(None), None);
-    let ada: Arc<dyn ElicitationUi> = Arc::new(Somebody);
+    let ada: Arc<dyn ElicitationUi> = Arc::new(DecliningUi);
     let ada_is_here = people.register(name("a"), ada.clone());
     assert!(find(Some("a")).is_some() && find(None).is_some());
     assert_eq!(find(Some("b")), None);
-    let bob_is_here = people.register(name("b"), Arc::new(Somebody));
+    let bob_is_here = people.register(name("b"), Arc::new(DecliningUi));
     // Whose it is cannot be told any more.
     assert_eq!(find(None), None);
     // A second time in the same place, before the first has ended.

@@ -14,11 +14,11 @@ use crate::{
 struct EchoModels {
     is_missing: bool,
     asked: AtomicUsize,
-    last: Mutex<Option<Asked>>,
+    last: Mutex<Option<ReceivedRequest>>,
 }
 
 #[derive(Debug, Clone)]
-struct Asked {
+struct ReceivedRequest {
     name: String,
     limit: Option<Duration>,
     max_tokens: Option<u32>,
@@ -46,7 +46,7 @@ impl SamplingModels for EchoModels {
         request: &'a ModelRequest<'a>,
     ) -> BoxFuture<'a, Result<ModelReply, SamplingRefusal>> {
         self.asked.fetch_add(1, Ordering::Relaxed);
-        *self.last.lock() = Some(Asked {
+        *self.last.lock() = Some(ReceivedRequest {
             name: name.to_owned(),
             limit,
             max_tokens: request.max_tokens,
@@ -141,7 +141,7 @@ impl Setup {
         self.ask(prompt).await.unwrap_err().reason
     }
 
-    fn asked(&self) -> Asked {
+    fn asked(&self) -> ReceivedRequest {
         self.model.last.lock().clone().unwrap()
     }
 }

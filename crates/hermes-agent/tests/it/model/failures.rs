@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hermes_agent::{
     message::Message,
-    model::{HttpModel, ModelEvent, ModelProblem, ModelRequest, Protocol, ShownText},
+    model::{HttpModel, ModelEvent, ModelProblem, ModelRequest, Protocol, TextDelivery},
 };
 use hermes_testkit::{
     ReservedPort,
@@ -141,7 +141,7 @@ async fn shown_text_is_final_unless_it_can_be_taken_back() {
         let messages = [Message::user("hi")];
         let request = ModelRequest {
             messages: &messages,
-            shown_text: ShownText::Revocable,
+            shown_text: TextDelivery::Revocable,
             ..ModelRequest::default()
         };
         let (reply, events) = complete(&retrying(&server, protocol), &request).await;

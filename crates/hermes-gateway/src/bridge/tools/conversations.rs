@@ -10,7 +10,7 @@ use crate::{
         envelope::{JsonDocument, ToolRefusal},
     },
     conversations::ConversationEntry,
-    platforms::ShownPlatforms,
+    platforms::PlatformFilter,
 };
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -68,7 +68,7 @@ fn empty_list_hint(bridge: &Bridge, filter: ConversationFilter<'_>, others: usiz
             "None of the {others} conversations matches. Leave out `platform` and `search` to see them."
         );
     }
-    let shown = bridge.shown_platforms();
+    let shown = bridge.platform_filter();
     if let Some(platform) = filter.platform
         && !shown.shows(&platform.to_ascii_lowercase())
     {
@@ -80,7 +80,7 @@ fn empty_list_hint(bridge: &Bridge, filter: ConversationFilter<'_>, others: usiz
     if shown.shows_everything() {
         return "This home has no conversations yet.".to_owned();
     }
-    let what = if *shown == ShownPlatforms::default() {
+    let what = if *shown == PlatformFilter::default() {
         "No chat of a messaging platform is open in this home, and this bridge shows only those"
     } else {
         "This home has no conversations of the platforms this bridge shows"

@@ -141,7 +141,7 @@ pub(super) async fn messages_send(
         return Err(ToolRefusal::new("Both target and message are required"));
     }
     if let Some(own) =
-        own_platform(target).filter(|own| bridge.shown_platforms().own_platforms().contains(own))
+        own_platform(target).filter(|own| bridge.platform_filter().own_platforms().contains(own))
     {
         return Err(ToolRefusal::new(refusal_reason(own)));
     }

@@ -11,7 +11,7 @@ const ID: &str = "ap_0123456789ab";
 fn open(
     properties: &Value,
     required: &[&str],
-    place: FormPlace,
+    place: FormAudience,
 ) -> (FormDialogue, OutboundMessage) {
     let schema = json!({"type": "object", "properties": properties, "required": required});
     let request = FormRequest {
@@ -24,7 +24,7 @@ fn open(
 }
 
 fn direct(properties: &Value, required: &[&str]) -> (FormDialogue, OutboundMessage) {
-    open(properties, required, FormPlace::Direct)
+    open(properties, required, FormAudience::Direct)
 }
 
 fn labels(prompt: &OutboundMessage) -> Vec<&str> {
@@ -247,7 +247,7 @@ fn a_secret_is_flagged_never_repeated_and_left_out_where_others_read() {
     };
     assert!(!prompt.text.contains("hunter22"), "{}", prompt.text);
     assert_eq!(answered.as_deref(), Some("(not shown)"));
-    let (mut dialogue, _) = open(&fields, &["a"], FormPlace::Group);
+    let (mut dialogue, _) = open(&fields, &["a"], FormAudience::Group);
     assert_eq!(answers(dialogue.take_text("1")), json!({"a": "1"}));
 }
 

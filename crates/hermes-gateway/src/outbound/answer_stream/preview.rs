@@ -12,7 +12,7 @@ use hermes_config::Platform;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    AnswerPreview, AnswerRequest, ShownPart,
+    AnswerPreview, AnswerRequest, SentPart,
     feed::{AnswerFeed, AnswerStep},
 };
 use crate::{
@@ -44,7 +44,7 @@ pub(super) struct PreviewTask {
     stop: CancellationToken,
     is_finishing: Arc<AtomicBool>,
     preview: AnswerPreview,
-    way: PreviewWay,
+    way: PreviewMethod,
     format: TextFormat,
     failures: u32,
     /// The message of the platform's own preview that is remembered beyond a crash.
@@ -52,7 +52,7 @@ pub(super) struct PreviewTask {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PreviewWay {
+enum PreviewMethod {
     /// Nothing was shown yet.
     Undecided,
     /// The platform's own.
@@ -77,7 +77,7 @@ impl PreviewTask {
             stop,
             is_finishing,
             preview: AnswerPreview::default(),
-            way: PreviewWay::Undecided,
+            way: PreviewMethod::Undecided,
             format: TextFormat::Markdown,
             failures: 0,
             recorded_native: None,
@@ -88,7 +88,7 @@ impl PreviewTask {
     pub(super) async fn run(mut self) -> AnswerPreview {
         self.find_earlier_messages().await;
         let mut is_first = true;
-        while self.way != PreviewWay::GivenUp {
+        while self.way != PreviewMethod::GivenUp {
             let feed = self.feed.clone();
             tokio::select! {
                 () = self.stop.cancelled() => break,
@@ -114,13 +114,13 @@ impl PreviewTask {
         let key = &self.request.dedupe_key;
         match self.outbox.runtime.preview_messages(key).await {
             Ok(messages) if !messages.is_empty() => {
-                let shown = |message_id| ShownPart {
+                let shown = |message_id| SentPart {
                     message_id,
                     text: String::new(),
                     has_stop: false,
                 };
                 self.preview.shown = messages.into_iter().map(shown).collect();
-                self.way = PreviewWay::Edits;
+                self.way = PreviewMethod::Edits;
             }
             Ok(_) => {}
             Err(error) => tracing::warn!(%error, "earlier previews could not be read"),
@@ -199,16 +199,16 @@ impl PreviewTask {
             PostError::Markup { .. } if self.format == TextFormat::Markdown => {
                 self.format = TextFormat::Plain;
             }
-            PostError::Unsupported if self.way == PreviewWay::Native => {
+            PostError::Unsupported if self.way == PreviewMethod::Native => {
                 self.discard_native().await;
-                self.way = PreviewWay::Edits;
+                self.way = PreviewMethod::Edits;
             }
             PostError::Temporary { .. } if self.failures + 1 < MAX_FAILURES => {
                 self.failures += 1;
             }
             _ => {
                 self.discard_native().await;
-                self.way = PreviewWay::GivenUp;
+                self.way = PreviewMethod::GivenUp;
             }
         }
         Ok(())
@@ -237,21 +237,21 @@ impl PreviewTask {
         text: String,
         steps: &[AnswerStep],
     ) -> Result<(), PostError> {
-        let needs_native = self.way == PreviewWay::Native && self.preview.native.is_none();
-        if self.way == PreviewWay::Undecided || needs_native {
+        let needs_native = self.way == PreviewMethod::Native && self.preview.native.is_none();
+        if self.way == PreviewMethod::Undecided || needs_native {
             self.preview.native = self.open_native(client).await?;
             self.way = match self.preview.native {
-                Some(_) => PreviewWay::Native,
-                None => PreviewWay::Edits,
+                Some(_) => PreviewMethod::Native,
+                None => PreviewMethod::Edits,
             };
         }
         match self.way {
-            PreviewWay::Native => self.show_natively(client, limits, &text, steps).await,
-            PreviewWay::Edits => {
+            PreviewMethod::Native => self.show_natively(client, limits, &text, steps).await,
+            PreviewMethod::Edits => {
                 let text = with_step_line(text, steps);
                 self.show_by_edits(client, limits, &text).await
             }
-            PreviewWay::Undecided | PreviewWay::GivenUp => Ok(()),
+            PreviewMethod::Undecided | PreviewMethod::GivenUp => Ok(()),
         }
     }
 
@@ -296,7 +296,7 @@ impl PreviewTask {
             self.record_shown(posted.message_id, part).await;
             self.preview.native = self.open_native(client).await?;
             if self.preview.native.is_none() {
-                self.way = PreviewWay::Edits;
+                self.way = PreviewMethod::Edits;
                 return Ok(());
             }
             self.record_native().await;
@@ -365,7 +365,7 @@ impl PreviewTask {
         if self.recorded_native.as_ref() != Some(&message_id) {
             self.record_message(&message_id).await;
         }
-        self.preview.shown.push(ShownPart {
+        self.preview.shown.push(SentPart {
             message_id,
             text,
             has_stop: false,

@@ -1,6 +1,6 @@
 //! Conversations without a messaging platform, and whose conversations are shown.
 
-use hermes_gateway::platforms::ShownPlatforms;
+use hermes_gateway::platforms::PlatformFilter;
 use hermes_store::EndReason;
 
 use super::*;
@@ -35,7 +35,7 @@ async fn with_own_conversations() -> (BridgeFixture, Store) {
 
 fn showing(names: &[&str]) -> BridgeOptions {
     BridgeOptions {
-        platforms: ShownPlatforms::from_names(names).unwrap(),
+        platforms: PlatformFilter::from_names(names).unwrap(),
         ..BridgeOptions::default()
     }
 }

@@ -42,7 +42,7 @@ pub(super) enum CallKind {
 
 /// The platform's own way to show growing answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NativeWay {
+pub(super) enum NativeMethod {
     None,
     /// It becomes a message.
     Stays,
@@ -74,7 +74,7 @@ pub(super) struct RecordingClient {
     account: Account,
     clock: Arc<ManualClock>,
     state: Arc<Mutex<ClientState>>,
-    native: Mutex<NativeWay>,
+    native: Mutex<NativeMethod>,
     message_limit: Mutex<usize>,
 }
 
@@ -84,7 +84,7 @@ impl RecordingClient {
             account: account(),
             clock,
             state: Arc::default(),
-            native: Mutex::new(NativeWay::None),
+            native: Mutex::new(NativeMethod::None),
             message_limit: Mutex::new(100),
         })
     }
@@ -132,7 +132,7 @@ impl RecordingClient {
         self.state.lock().outage = outage;
     }
 
-    pub(super) fn set_native(&self, way: NativeWay) {
+    pub(super) fn set_native(&self, way: NativeMethod) {
         *self.native.lock() = way;
     }
 
@@ -309,7 +309,7 @@ impl PlatformClient for RecordingClient {
     ) -> BoxFuture<'a, Result<Option<Box<dyn LivePreview>>, PostError>> {
         Box::pin(async move {
             let way = *self.native.lock();
-            if way == NativeWay::None {
+            if way == NativeMethod::None {
                 return Ok(None);
             }
             self.record(chat, CallKind::Native("open", String::new()));
@@ -382,7 +382,7 @@ struct RecordingPreview {
     chat: String,
     clock: Arc<ManualClock>,
     state: Arc<Mutex<ClientState>>,
-    way: NativeWay,
+    way: NativeMethod,
 }
 
 impl RecordingPreview {
@@ -416,7 +416,7 @@ impl LivePreview for RecordingPreview {
     ) -> BoxFuture<'a, Result<Option<Posted>, PostError>> {
         Box::pin(async move {
             self.record("finish", &message.text)?;
-            let stays = self.way == NativeWay::Stays;
+            let stays = self.way == NativeMethod::Stays;
             Ok(stays.then(|| add_message(&self.state, &self.chat, message)))
         })
     }

@@ -10,7 +10,7 @@ use hermes_testkit::eventually_some;
 
 use super::{
     LIMIT, OutboxFixture, SECOND, account, long_text,
-    recording_client::{CallKind, NativeWay},
+    recording_client::{CallKind, NativeMethod},
 };
 
 const STEP: Duration = Duration::from_millis(200);
@@ -151,7 +151,11 @@ async fn a_rate_limit_in_the_middle_pauses_the_preview_and_the_answer_arrives_on
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_outgrows_a_message_goes_on_in_the_next() {
-    for way in [NativeWay::None, NativeWay::Stays, NativeWay::Vanishes] {
+    for way in [
+        NativeMethod::None,
+        NativeMethod::Stays,
+        NativeMethod::Vanishes,
+    ] {
         let fixture = OutboxFixture::new().await;
         fixture.client.set_native(way);
         let stream = open(&fixture, StreamMode::On);
@@ -183,7 +187,7 @@ async fn an_answer_that_outgrows_a_message_goes_on_in_the_next() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_platforms_own_preview_becomes_the_message_or_is_followed_by_it() {
-    for way in [NativeWay::Stays, NativeWay::Vanishes] {
+    for way in [NativeMethod::Stays, NativeMethod::Vanishes] {
         let fixture = OutboxFixture::new().await;
         fixture.client.set_native(way);
         let stream = open(&fixture, StreamMode::On);
@@ -206,7 +210,7 @@ async fn the_platforms_own_preview_becomes_the_message_or_is_followed_by_it() {
         fixture.delivered("k1", STEP).await;
         assert_eq!(client.texts("a"), ["One two"]);
         assert_eq!(was("finish"), 1);
-        assert_eq!(posts(&fixture), usize::from(way == NativeWay::Vanishes));
+        assert_eq!(posts(&fixture), usize::from(way == NativeMethod::Vanishes));
         fixture.end().await;
     }
 }
@@ -214,7 +218,7 @@ async fn the_platforms_own_preview_becomes_the_message_or_is_followed_by_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_preview_of_the_platform_that_fails_at_the_end_is_followed_by_a_message() {
     let fixture = OutboxFixture::new().await;
-    fixture.client.set_native(NativeWay::Stays);
+    fixture.client.set_native(NativeMethod::Stays);
     let stream = open(&fixture, StreamMode::On);
     let client = &fixture.client;
     stream.feed().push_text("One");

@@ -21,14 +21,14 @@ use super::{LIMIT, MemoryIntake, ReceivingClient};
 const TOKEN: &str = "OTAwMA.G1.very-secret";
 
 /// A guild with a channel and somebody in it.
-struct DiscordPlace {
+struct DiscordFixture {
     server: DiscordServer,
     guild: String,
     channel: String,
     ada: String,
 }
 
-impl DiscordPlace {
+impl DiscordFixture {
     fn new() -> Self {
         let server = DiscordServer::start(TOKEN);
         let guild = server.add_guild("Team");
@@ -79,12 +79,12 @@ type DiscordReceiver = ReceivingClient<DiscordClient>;
 
 impl DiscordReceiver {
     /// Starts one and waits until it is connected.
-    async fn connect(place: &DiscordPlace) -> Self {
-        Self::connect_with(place, Arc::default()).await
+    async fn connect(fixture: &DiscordFixture) -> Self {
+        Self::connect_with(fixture, Arc::default()).await
     }
 
-    async fn connect_with(place: &DiscordPlace, intake: Arc<MemoryIntake>) -> Self {
-        let receiver = Self::start_with(place.client(), intake);
+    async fn connect_with(fixture: &DiscordFixture, intake: Arc<MemoryIntake>) -> Self {
+        let receiver = Self::start_with(fixture.client(), intake);
         receiver.wait_connected().await;
         receiver
     }

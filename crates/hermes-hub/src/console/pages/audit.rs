@@ -37,7 +37,7 @@ struct AuditPage {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownAuditEntries {
+struct AuditEntriesView {
     entries: Vec<AuditEntry>,
     next_cursor: Option<String>,
 }
@@ -80,7 +80,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     if let Some(cursor) = request.query("cursor") {
         arguments.insert("cursor".to_owned(), cursor.into());
     }
-    let list: ShownAuditEntries = request.read("list_audit", arguments.into()).await?;
+    let list: AuditEntriesView = request.read("list_audit", arguments.into()).await?;
     let whole = request.address_with("cursor", "");
     let query = whole.split_once('?').map_or("", |(_, query)| query);
     let day = |name: &str| request.query(name).unwrap_or_default().to_owned();

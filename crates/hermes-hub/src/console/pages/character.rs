@@ -27,13 +27,13 @@ struct CharacterText {
     /// The operations that read and write it.
     reader: &'static str,
     writer: &'static str,
-    read: Result<ShownText, Problem>,
+    read: Result<TextView, Problem>,
     may_write: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownText {
+struct TextView {
     content: String,
     max_chars: u64,
     etag: String,
@@ -44,11 +44,11 @@ impl CharacterText {
         self.writer == "put_memory"
     }
 
-    fn rows(&self, text: &ShownText) -> usize {
+    fn rows(&self, text: &TextView) -> usize {
         text.content.lines().count().clamp(6, 30)
     }
 
-    fn chars(&self, text: &ShownText) -> usize {
+    fn chars(&self, text: &TextView) -> usize {
         text.content.chars().count()
     }
 }

@@ -47,7 +47,7 @@ struct ChatPage {
     messages: Vec<ChatMessageRow>,
     /// Where all messages are, if some are not shown.
     older: Option<String>,
-    run: Option<ShownRun>,
+    run: Option<RunView>,
     /// Waits for the answer to a message: another one is sent after it.
     is_live: bool,
     may_decide: bool,
@@ -60,7 +60,7 @@ struct PickedConversation {
     is_open: bool,
 }
 
-struct ShownRun {
+struct RunView {
     id: String,
     status: RunStatus,
     /// What was asked, until the conversation has it.
@@ -225,7 +225,7 @@ async fn read_choices(request: &PageRequest, tenant: &str, open: &str) -> Vec<Pi
     choices.collect()
 }
 
-async fn read_run(request: &PageRequest, tenant: &str, id: &str) -> Result<ShownRun, Problem> {
+async fn read_run(request: &PageRequest, tenant: &str, id: &str) -> Result<RunView, Problem> {
     let names = json!({"tenant_id": tenant, "run_id": id});
     let read: Value = request.read("get_run", names.clone()).await?;
     let asked = read["input"].as_str().map(str::to_owned);
@@ -236,7 +236,7 @@ async fn read_run(request: &PageRequest, tenant: &str, id: &str) -> Result<Shown
     if run.status != RunStatus::WaitingForApproval {
         steps.waits.clear();
     }
-    Ok(ShownRun {
+    Ok(RunView {
         id: run.run_id.to_string(),
         status: run.status,
         asked,
@@ -248,7 +248,7 @@ async fn read_run(request: &PageRequest, tenant: &str, id: &str) -> Result<Shown
 }
 
 /// A run is shown once: by its steps while it goes on, by the messages that it has left afterwards.
-fn settle(run: &mut ShownRun, messages: &mut Vec<ChatMessageRow>) {
+fn settle(run: &mut RunView, messages: &mut Vec<ChatMessageRow>) {
     let Some(asked) = run.asked.as_deref() else {
         return;
     };
@@ -283,8 +283,8 @@ mod tests {
         }
     }
 
-    fn run(status: RunStatus) -> ShownRun {
-        ShownRun {
+    fn run(status: RunStatus) -> RunView {
+        RunView {
             id: "r".to_owned(),
             status,
             asked: Some("Hi".to_owned()),

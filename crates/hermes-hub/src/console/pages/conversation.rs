@@ -23,7 +23,7 @@ struct ConversationPage {
     id: String,
     source: String,
     started_at: Time,
-    messages: Vec<ShownMessage>,
+    messages: Vec<MessageView>,
     /// Where the messages before these are.
     older: Option<String>,
     /// Where the messages after these are.
@@ -41,7 +41,7 @@ struct ConversationPage {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownMessage {
+struct MessageView {
     id: i64,
     role: String,
     time: Time,
@@ -57,15 +57,15 @@ struct ShownMessage {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownConversation {
+struct ConversationView {
     title: Option<String>,
     source: String,
     started_at: Time,
-    messages: Vec<ShownMessage>,
+    messages: Vec<MessageView>,
     next_cursor: Option<String>,
 }
 
-impl ShownMessage {
+impl MessageView {
     fn is_tool(&self) -> bool {
         self.role == "tool"
     }
@@ -116,7 +116,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     if let Some(cursor) = request.query("cursor") {
         arguments["cursor"] = cursor.into();
     }
-    let mut found: ShownConversation = request.read("list_session_messages", arguments).await?;
+    let mut found: ConversationView = request.read("list_session_messages", arguments).await?;
     let whole: Option<i64> = request.query("whole").and_then(|id| id.parse().ok());
     for message in &mut found.messages {
         message.is_whole = whole == Some(message.id);

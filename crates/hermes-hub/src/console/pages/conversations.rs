@@ -26,7 +26,7 @@ struct ConversationsPage {
     other_cron: String,
     sessions: Vec<Conversation>,
     /// What a search has found.
-    matches: Option<Vec<ShownMatch>>,
+    matches: Option<Vec<MatchView>>,
     more: Option<String>,
     may_chat: bool,
 }
@@ -54,7 +54,7 @@ impl Conversation {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownMatch {
+struct MatchView {
     session_id: String,
     title: Option<String>,
     source: String,
@@ -64,7 +64,7 @@ struct ShownMatch {
     snippet: String,
 }
 
-impl ShownMatch {
+impl MatchView {
     /// The parts of the text, and whether each is what was searched for.
     fn parts(&self) -> Vec<(bool, &str)> {
         let mut parts = Vec::new();
@@ -127,11 +127,11 @@ async fn list(
 ) -> Result<(Vec<Conversation>, Option<String>), Problem> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct ShownConversations {
+    struct ConversationsView {
         sessions: Vec<Conversation>,
         next_cursor: Option<String>,
     }
-    let list: ShownConversations = request.read("list_sessions", arguments).await?;
+    let list: ConversationsView = request.read("list_sessions", arguments).await?;
     Ok((list.sessions, list.next_cursor))
 }
 
@@ -139,14 +139,14 @@ async fn search(
     request: &PageRequest,
     arguments: Value,
     shows_cron: bool,
-) -> Result<(Vec<ShownMatch>, Option<String>), Problem> {
+) -> Result<(Vec<MatchView>, Option<String>), Problem> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct ShownMatches {
-        matches: Vec<ShownMatch>,
+    struct MatchesView {
+        matches: Vec<MatchView>,
         next_cursor: Option<String>,
     }
-    let mut found: ShownMatches = request.read("search_sessions", arguments).await?;
+    let mut found: MatchesView = request.read("search_sessions", arguments).await?;
     found
         .matches
         .retain(|found| shows_cron || found.source != CRON);
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn what_was_searched_for_is_told_apart() {
         let parts = |snippet: &str| {
-            let found = ShownMatch {
+            let found = MatchView {
                 session_id: "s".into(),
                 title: None,
                 source: "cli".into(),

@@ -25,7 +25,7 @@ struct CronPage {
     page: Frame,
     tenant: String,
     zone: String,
-    jobs: Vec<ShownJob>,
+    jobs: Vec<JobView>,
     /// For a new job.
     editor: ScheduleFields,
     editor_name: &'static str,
@@ -94,7 +94,7 @@ struct StoredDelivery {
 }
 
 /// A job with its schedule in words.
-struct ShownJob {
+struct JobView {
     words: String,
     next: Option<Time>,
     last: Option<Time>,
@@ -138,7 +138,7 @@ impl StoredJob {
     }
 }
 
-impl ShownJob {
+impl JobView {
     fn new(job: StoredJob, words: &ScheduleWords, now: Time) -> Self {
         Self {
             words: words.tell(&job.schedule, job.display(), now),
@@ -178,18 +178,18 @@ async fn read_zone(request: &PageRequest, tenant: &str) -> String {
 
 pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     #[derive(Deserialize)]
-    struct ShownJobs {
+    struct JobsView {
         jobs: Vec<StoredJob>,
     }
     let tenant = request.path_value("tenant_id").to_owned();
-    let list: ShownJobs = request
+    let list: JobsView = request
         .read("list_tenant_crons", json!({"tenant_id": tenant}))
         .await?;
     let zone = read_zone(&request, &tenant).await;
     let words = ScheduleWords::new(request.texts, &zone);
     let now = Time::now();
     let jobs = list.jobs.into_iter();
-    let mut jobs: Vec<ShownJob> = jobs.map(|job| ShownJob::new(job, &words, now)).collect();
+    let mut jobs: Vec<JobView> = jobs.map(|job| JobView::new(job, &words, now)).collect();
     // What runs next comes first; what does not run any more, last.
     jobs.sort_by_key(|job| (job.next.is_none(), job.next));
     render(&CronPage {

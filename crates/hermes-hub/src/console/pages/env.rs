@@ -22,13 +22,13 @@ struct EnvPage {
 }
 
 #[derive(Deserialize)]
-struct ShownVariables {
+struct VariablesView {
     env: Vec<EnvVariable>,
 }
 
 pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     let tenant = request.path_value("tenant_id").to_owned();
-    let list: ShownVariables = request
+    let list: VariablesView = request
         .read("list_env", json!({"tenant_id": tenant}))
         .await?;
     render(&EnvPage {

@@ -27,13 +27,13 @@ const MOST: u64 = 100;
 #[template(path = "pages/events.html")]
 struct EventsPage {
     page: Frame,
-    events: Vec<ShownEvent>,
+    events: Vec<EventView>,
     kinds: &'static [HubEventType],
     kind: String,
     tenant: String,
 }
 
-struct ShownEvent {
+struct EventView {
     event: HubEvent,
     /// Its run, if it is about one.
     run: Option<String>,
@@ -76,7 +76,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     }
     let shows_runs = is_there(&request, "/tenants/{tenant_id}/runs/{run_id}");
     let shown = last.iter().rev().filter_map(read_event).map(|event| {
-        let mut shown = ShownEvent::from(event);
+        let mut shown = EventView::from(event);
         shown.run = shown.run.filter(|_| shows_runs);
         shown
     });
@@ -118,7 +118,7 @@ fn event_data(lines: &Bytes) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("data:"))
 }
 
-impl From<HubEvent> for ShownEvent {
+impl From<HubEvent> for EventView {
     fn from(event: HubEvent) -> Self {
         let text = |value: &Value| match value {
             Value::String(text) => text.clone(),

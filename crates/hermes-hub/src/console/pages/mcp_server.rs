@@ -9,7 +9,7 @@ use hermes_protocol::{ServerTestReport, ServerTool, ServerToolList};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{full_problem_page, mcp_servers::ShownServer, render, tool_form};
+use super::{full_problem_page, mcp_servers::ServerView, render, tool_form};
 use crate::{
     Problem,
     api_types::Time,
@@ -32,7 +32,7 @@ const MAX_LINE_CHARS: usize = 200;
 struct McpServerPage {
     page: Frame,
     tenant: String,
-    server: ShownServer,
+    server: ServerView,
     /// The version of the entry.
     version: String,
     config: String,
@@ -179,7 +179,7 @@ pub(super) fn message_or_problem(problem: Problem) -> Result<String, Problem> {
 
 async fn show_server(request: &PageRequest, outcome: ServerOutcome) -> Result<String, Problem> {
     let named = named_server(request);
-    let (server, version): (ShownServer, _) = request
+    let (server, version): (ServerView, _) = request
         .read_versioned("get_mcp_server", named.clone())
         .await?;
     let offer = find_offer(request, &server, &outcome).await;
@@ -215,7 +215,7 @@ async fn show_server(request: &PageRequest, outcome: ServerOutcome) -> Result<St
 /// The tools of a server that is connected, or where they are asked for: the agent may have to be woken.
 async fn find_offer(
     request: &PageRequest,
-    server: &ShownServer,
+    server: &ServerView,
     outcome: &ServerOutcome,
 ) -> ServerOffer {
     let mut offer = ServerOffer {

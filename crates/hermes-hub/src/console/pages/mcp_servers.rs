@@ -16,7 +16,7 @@ use crate::{
 struct McpServersPage {
     page: Frame,
     tenant: String,
-    servers: Vec<ShownServer>,
+    servers: Vec<ServerView>,
     may_write: bool,
     may_remove: bool,
     may_set_env: bool,
@@ -25,13 +25,13 @@ struct McpServersPage {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ServerListing {
-    mcp_servers: Vec<ShownServer>,
+    mcp_servers: Vec<ServerView>,
 }
 
 /// A server as the API shows it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ShownServer {
+pub(super) struct ServerView {
     pub(super) name: String,
     pub(super) transport: Option<String>,
     pub(super) enabled: bool,
@@ -46,7 +46,7 @@ pub(super) struct ShownServer {
     pub(super) warnings: Vec<String>,
 }
 
-impl ShownServer {
+impl ServerView {
     /// Its state; while the agent sleeps, what its entry says.
     pub(super) fn state(&self) -> &str {
         match &self.status {

@@ -15,18 +15,18 @@ use crate::{
 #[template(path = "pages/nodes.html")]
 struct NodesPage {
     page: Frame,
-    nodes: Vec<ShownNode>,
+    nodes: Vec<NodeView>,
     may_drain: bool,
 }
 
 #[derive(Deserialize)]
-struct ShownNodes {
-    nodes: Vec<ShownNode>,
+struct NodesView {
+    nodes: Vec<NodeView>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownNode {
+struct NodeView {
     id: String,
     state: String,
     version: String,
@@ -37,7 +37,7 @@ struct ShownNode {
     is_this_one: bool,
 }
 
-impl ShownNode {
+impl NodeView {
     fn is_active(&self) -> bool {
         self.state == "active"
     }
@@ -48,7 +48,7 @@ impl ShownNode {
 }
 
 pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
-    let list: ShownNodes = request.read("list_nodes", json!({})).await?;
+    let list: NodesView = request.read("list_nodes", json!({})).await?;
     render(&NodesPage {
         page: Frame::new(&request, request.texts.get("nav.nodes")),
         // The only one has no other to hand its tenants to.

@@ -14,7 +14,7 @@ use crate::{
         request::PageRequest,
         view::duration,
     },
-    service::overview::{Activity, ActivityStep, HubOverview, TenantCount, TroubleKind},
+    service::overview::{Activity, ActivityStep, HubOverview, TenantAlertKind, TenantCount},
 };
 
 /// More than this of a kind does not fit on a first page.
@@ -28,8 +28,8 @@ struct OverviewPage {
     /// Where the rest is: an address and the key of its text.
     more: Vec<(&'static str, &'static str)>,
     counts: Vec<TenantCount>,
-    activity: Option<ShownActivity>,
-    version: ShownVersion,
+    activity: Option<ActivityView>,
+    version: VersionView,
     /// The nodes that the Hub has, for those who may see them.
     nodes: Option<NodeCounts>,
     /// A tenant is the next thing to make.
@@ -50,7 +50,7 @@ struct PendingAction {
     fix: &'static str,
 }
 
-struct ShownActivity {
+struct ActivityView {
     since: Time,
     charts: Vec<Chart>,
     rows: Vec<ActivityRow>,
@@ -102,7 +102,7 @@ struct OverviewNode {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownVersion {
+struct VersionView {
     version: String,
     node: String,
     started_at: Time,
@@ -197,10 +197,12 @@ async fn add_failures(
     }
     for trouble in &overview.troubles {
         let (what, path, fix) = match trouble.kind {
-            TroubleKind::Agent => ("overview.agent", "", "overview.fix.tenant"),
-            TroubleKind::Login => ("overview.login", "/mcp", "overview.fix.login"),
-            TroubleKind::Platform => ("overview.platform", "/platforms", "overview.fix.platform"),
-            TroubleKind::Quota => ("overview.quota", "/limits", "overview.fix.quota"),
+            TenantAlertKind::Agent => ("overview.agent", "", "overview.fix.tenant"),
+            TenantAlertKind::Login => ("overview.login", "/mcp", "overview.fix.login"),
+            TenantAlertKind::Platform => {
+                ("overview.platform", "/platforms", "overview.fix.platform")
+            }
+            TenantAlertKind::Quota => ("overview.quota", "/limits", "overview.fix.quota"),
         };
         needs.push(PendingAction {
             what,
@@ -261,7 +263,7 @@ async fn add_nodes(
     Ok(Some(counts))
 }
 
-fn show_activity(page: &Frame, activity: &Activity) -> ShownActivity {
+fn show_activity(page: &Frame, activity: &Activity) -> ActivityView {
     let steps = &activity.steps;
     let values = |value: fn(&ActivityStep) -> u64| steps.iter().map(value).collect::<Vec<u64>>();
     let runs = values(|step| step.runs);
@@ -275,7 +277,7 @@ fn show_activity(page: &Frame, activity: &Activity) -> ShownActivity {
         sum,
         line: sparkline(values),
     };
-    ShownActivity {
+    ActivityView {
         since: activity.since,
         charts: vec![
             chart("overview.runs", sum(&runs), &runs),

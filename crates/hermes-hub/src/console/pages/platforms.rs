@@ -17,8 +17,8 @@ use crate::{
 struct PlatformsPage {
     page: Frame,
     tenant: String,
-    platforms: Vec<ShownPlatform>,
-    pairing: ShownPairing,
+    platforms: Vec<PlatformView>,
+    pairing: PairingView,
     may_write: bool,
     /// Whether tokens may be given: they are variables.
     may_set_token: bool,
@@ -29,13 +29,13 @@ struct PlatformsPage {
 
 #[derive(Deserialize)]
 struct PlatformListing {
-    platforms: Vec<ShownPlatform>,
+    platforms: Vec<PlatformView>,
 }
 
 /// A platform as the API shows it.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownPlatform {
+struct PlatformView {
     platform: PlatformName,
     enabled: bool,
     token_env: Option<String>,
@@ -48,12 +48,12 @@ struct ShownPlatform {
     allow_all_users: bool,
     unauthorized_dm: StrangerReply,
     home_channel: Option<String>,
-    bots: Vec<ShownBot>,
+    bots: Vec<BotView>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownBot {
+struct BotView {
     label: String,
     state: String,
     last_ok_at: Option<String>,
@@ -62,7 +62,7 @@ struct ShownBot {
     name: Option<String>,
 }
 
-impl ShownBot {
+impl BotView {
     /// Where somebody writes to a bot on Telegram.
     fn address(&self) -> Option<String> {
         let name = self.name.as_ref()?;
@@ -85,7 +85,7 @@ impl ShownBot {
     }
 }
 
-impl ShownPlatform {
+impl PlatformView {
     fn name(&self) -> &'static str {
         match self.platform {
             PlatformName::Telegram => "telegram",
@@ -135,7 +135,7 @@ impl ShownPlatform {
 }
 
 #[derive(Deserialize, Default)]
-struct ShownPairing {
+struct PairingView {
     pending: Vec<PendingPairing>,
     approved: Vec<ApprovedUserRow>,
 }
@@ -182,7 +182,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     let pairing = if request.may("list_pairing") {
         request.read("list_pairing", named).await?
     } else {
-        ShownPairing::default()
+        PairingView::default()
     };
     render(&PlatformsPage {
         page: Frame::new(&request, request.texts.get("tabs.platforms")),

@@ -84,7 +84,7 @@ struct PolicyPage {
     /// How many agents have a specialization, and how many get it with their next run.
     applied: Option<AppliedTenants>,
     restart_required: Vec<String>,
-    revisions: Vec<ShownRevision>,
+    revisions: Vec<RevisionView>,
     compared: Option<ComparedRevision>,
 }
 
@@ -101,7 +101,7 @@ struct DocumentTab {
 }
 
 #[derive(Deserialize)]
-struct ShownRevisions {
+struct RevisionsView {
     revisions: Vec<StoredRevision>,
 }
 
@@ -114,7 +114,7 @@ struct StoredRevision {
     updated_by: String,
 }
 
-struct ShownRevision {
+struct RevisionView {
     number: u64,
     at: Time,
     by: String,
@@ -140,7 +140,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         place => reply.pointer(place).cloned().unwrap_or_default(),
     };
     let text = plain_text(&content);
-    let list: ShownRevisions = request
+    let list: RevisionsView = request
         .read(document.revisions, json!({"limit": MAX_REVISIONS}))
         .await?;
     let revision = reply["revision"].as_u64().unwrap_or(0);
@@ -177,7 +177,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         revisions: list
             .revisions
             .into_iter()
-            .map(|stored| ShownRevision {
+            .map(|stored| RevisionView {
                 number: stored.revision,
                 at: stored.updated_at,
                 by: stored.updated_by,

@@ -59,7 +59,7 @@ struct RunPage {
     asked: RunDetails,
     tenant: String,
     run_id: String,
-    steps: Vec<ShownStep>,
+    steps: Vec<StepView>,
     timeline: Timeline,
     calls: u64,
     /// Steps before those that are shown, and where they are.
@@ -102,7 +102,7 @@ impl RunPage {
 }
 
 /// A step with where it leads.
-struct ShownStep {
+struct StepView {
     step: RunStep,
     /// Since the run began.
     after: String,
@@ -255,7 +255,7 @@ async fn shown_steps(
     mut steps: Vec<RunStep>,
     begin: Time,
     session: Option<&str>,
-) -> (Vec<ShownStep>, Option<(u64, String)>) {
+) -> (Vec<StepView>, Option<(u64, String)>) {
     let only = request.query("only").unwrap_or_default();
     steps.retain(|step| step.passes(only));
     let hidden = match request.query("all") {
@@ -280,7 +280,7 @@ async fn shown_steps(
                 details_address = Some(format!("{}#opened", request.address_with("call", call)));
             }
         }
-        shown.push(ShownStep {
+        shown.push(StepView {
             after: seconds(step.at.millis() - begin.millis()),
             details_address,
             details,

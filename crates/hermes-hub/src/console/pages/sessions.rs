@@ -15,13 +15,13 @@ use crate::{
 #[template(path = "pages/sessions.html")]
 struct SessionsPage {
     page: Frame,
-    sessions: Vec<ShownSession>,
+    sessions: Vec<SessionView>,
     own: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownSession {
+struct SessionView {
     session_id: String,
     token_id: Option<String>,
     person: Option<String>,
@@ -31,7 +31,7 @@ struct ShownSession {
     used_at: Time,
 }
 
-impl ShownSession {
+impl SessionView {
     /// What the browser calls itself, in short. All of them name others, too: the order decides.
     fn browser(&self) -> String {
         let find = |known: &[(&str, &'static str)]| {
@@ -64,7 +64,7 @@ impl ShownSession {
 
 #[derive(Deserialize)]
 struct SessionList {
-    sessions: Vec<ShownSession>,
+    sessions: Vec<SessionView>,
 }
 
 pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {

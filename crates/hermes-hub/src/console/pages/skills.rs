@@ -16,8 +16,8 @@ use crate::{
 struct SkillsPage {
     page: Frame,
     tenant: String,
-    categories: Vec<ShownCategory>,
-    library: Vec<ShownLibrarySkill>,
+    categories: Vec<CategoryView>,
+    library: Vec<LibrarySkillView>,
     shows_library: bool,
     may_set: bool,
     may_install: bool,
@@ -32,7 +32,7 @@ struct SkillPage {
     /// As the query names them.
     category: String,
     skill: String,
-    files: Vec<ShownSkillFile>,
+    files: Vec<SkillFileView>,
     /// The file that is shown.
     path: Option<String>,
     text: Option<String>,
@@ -41,18 +41,18 @@ struct SkillPage {
 
 #[derive(Deserialize)]
 struct SkillListing {
-    categories: Vec<ShownCategory>,
+    categories: Vec<CategoryView>,
 }
 
 #[derive(Deserialize)]
-struct ShownCategory {
+struct CategoryView {
     name: String,
-    skills: Vec<ShownSkill>,
+    skills: Vec<SkillView>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownSkill {
+struct SkillView {
     name: String,
     description: String,
     enabled: bool,
@@ -63,7 +63,7 @@ struct ShownSkill {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownLibrarySkill {
+struct LibrarySkillView {
     name: String,
     description: String,
     version: Option<String>,
@@ -71,21 +71,21 @@ struct ShownLibrarySkill {
 
 #[derive(Deserialize)]
 struct LibraryListing {
-    skills: Vec<ShownLibrarySkill>,
+    skills: Vec<LibrarySkillView>,
 }
 
 #[derive(Deserialize)]
-struct ShownSkillFile {
+struct SkillFileView {
     path: String,
     size: u64,
 }
 
 #[derive(Deserialize)]
 struct SkillFileListing {
-    files: Vec<ShownSkillFile>,
+    files: Vec<SkillFileView>,
 }
 
-impl ShownSkill {
+impl SkillView {
     /// The address of its files, as a query.
     fn address(&self, category: &str) -> String {
         let query = [("category", category), ("skill", &self.name)];
@@ -95,7 +95,7 @@ impl ShownSkill {
     }
 }
 
-impl ShownCategory {
+impl CategoryView {
     fn is_none(&self) -> bool {
         self.name == "-"
     }

@@ -45,7 +45,7 @@ struct TenantsPage {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownTenants {
+struct TenantsView {
     tenants: Vec<Tenant>,
     next_cursor: Option<String>,
 }
@@ -67,7 +67,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
             arguments[name] = Value::from(value);
         }
     }
-    let list: ShownTenants = request.read("list_tenants", arguments).await?;
+    let list: TenantsView = request.read("list_tenants", arguments).await?;
     let more = list.next_cursor.as_deref();
     let filter = |name| request.query(name).unwrap_or_default().to_owned();
     let status = filter("status");

@@ -35,7 +35,7 @@ struct TokensPage {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownTokens {
+struct TokensView {
     tokens: Vec<Token>,
     next_cursor: Option<String>,
 }
@@ -45,7 +45,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     if let Some(cursor) = request.query("cursor") {
         arguments["cursor"] = Value::from(cursor);
     }
-    let list: ShownTokens = request.read("list_tokens", arguments).await?;
+    let list: TokensView = request.read("list_tokens", arguments).await?;
     let own = &request.principal().scopes;
     let now = Time::now();
     let lifetimes = LIFETIMES.iter().map(|days| {

@@ -33,7 +33,7 @@ struct ToolPage {
     tenant: String,
     server: String,
     tool: ServerTool,
-    changes: Vec<ShownChange>,
+    changes: Vec<ChangeView>,
     items: Vec<FormItem>,
     is_json: bool,
     /// The same with the other kind of form, where the schema allows both.
@@ -46,7 +46,7 @@ struct ToolPage {
 }
 
 /// A part of the definition that is not what was accepted.
-struct ShownChange {
+struct ChangeView {
     place: String,
     lines: Vec<DiffLine>,
 }
@@ -195,9 +195,9 @@ async fn call(
     call_for_form(request, "call_mcp_tool", arguments, fields).await
 }
 
-fn show_changes(tool: &ServerTool) -> Vec<ShownChange> {
+fn show_changes(tool: &ServerTool) -> Vec<ChangeView> {
     let text = |value: &Option<Value>| value.as_ref().map(plain_text).unwrap_or_default();
-    let changes = tool.changes.iter().map(|change| ShownChange {
+    let changes = tool.changes.iter().map(|change| ChangeView {
         place: change.place.clone(),
         lines: diff_lines(&text(&change.before), &text(&change.after)),
     });

@@ -28,8 +28,8 @@ struct UsagePage {
     from: String,
     to: String,
     tenant: String,
-    rows: Vec<ShownUsageRow>,
-    total: ShownCounts,
+    rows: Vec<UsageRowView>,
+    total: CountsView,
     is_cut: bool,
     /// Whether tenants are in the order of their ids: there are more of them than a page has.
     is_by_id: bool,
@@ -44,25 +44,25 @@ struct UsagePage {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownUsage {
+struct UsageView {
     by: String,
     from: String,
     to: String,
-    usage: Vec<ShownUsageRow>,
-    total: ShownCounts,
+    usage: Vec<UsageRowView>,
+    total: CountsView,
     next_cursor: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct ShownUsageRow {
+struct UsageRowView {
     key: String,
     #[serde(flatten)]
-    counts: ShownCounts,
+    counts: CountsView,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownCounts {
+struct CountsView {
     runs: u64,
     tool_calls: u64,
     input_tokens: u64,
@@ -71,7 +71,7 @@ struct ShownCounts {
     cost: Option<f64>,
 }
 
-impl ShownCounts {
+impl CountsView {
     /// Absent where a model has no price.
     fn cost_text(&self) -> String {
         self.cost
@@ -114,7 +114,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
             arguments.insert("cursor".to_owned(), cursor.into());
         }
     }
-    let report: ShownUsage = request.read("get_usage", arguments.into()).await?;
+    let report: UsageView = request.read("get_usage", arguments.into()).await?;
     let more = report.next_cursor.as_deref();
     let is_by_id = report.by == "tenant" && (more.is_some() || cursor.is_some());
     let mut rows = report.usage;
@@ -126,7 +126,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     }
     let is_cut = rows.len() > MAX_ROWS;
     rows.truncate(MAX_ROWS);
-    let values = |value: fn(&ShownCounts) -> u64| {
+    let values = |value: fn(&CountsView) -> u64| {
         let values: Vec<u64> = rows.iter().map(|row| value(&row.counts)).collect();
         sparkline(&values)
     };

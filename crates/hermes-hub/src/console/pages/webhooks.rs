@@ -23,7 +23,7 @@ struct WebhooksPage {
 }
 
 #[derive(Deserialize)]
-struct ShownWebhooks {
+struct WebhooksView {
     webhooks: Vec<Webhook>,
 }
 
@@ -49,7 +49,7 @@ struct WebhookPage {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownDeliveries {
+struct DeliveriesView {
     deliveries: Vec<Delivery>,
     next_cursor: Option<String>,
 }
@@ -76,7 +76,7 @@ fn known_events() -> Vec<HubEventType> {
 }
 
 pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
-    let list: ShownWebhooks = request.read("list_webhooks", json!({})).await?;
+    let list: WebhooksView = request.read("list_webhooks", json!({})).await?;
     render(&WebhooksPage {
         page: Frame::new(&request, request.texts.get("nav.webhooks")),
         webhooks: list.webhooks,
@@ -94,7 +94,7 @@ pub(super) async fn show_one(request: PageRequest) -> Result<String, Problem> {
     if let Some(cursor) = request.query("cursor") {
         arguments["cursor"] = Value::from(cursor);
     }
-    let list: ShownDeliveries = request.read("list_deliveries", arguments).await?;
+    let list: DeliveriesView = request.read("list_deliveries", arguments).await?;
     let tenants = webhook.tenants.iter().flatten();
     let tenants: Vec<String> = tenants.map(ToString::to_string).collect();
     let more = list.next_cursor.as_deref();

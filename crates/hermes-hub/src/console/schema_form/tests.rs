@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{shown::ShownField, *};
+use super::{field_view::FieldView, *};
 
 fn typed(fields: &[(&str, &str)]) -> Fields {
     let fields = fields.iter();
@@ -22,7 +22,7 @@ fn read(schema: &Value, fields: &[(&str, &str)]) -> Result<Value, Vec<(String, F
     }
 }
 
-fn shown(schema: &Value) -> Vec<ShownField> {
+fn shown(schema: &Value) -> Vec<FieldView> {
     let items = show_items(&SchemaForm::new(schema), None, &BTreeMap::new());
     let fields = items.into_iter().filter_map(|item| match item {
         FormItem::Field(field) | FormItem::Boxes(field, _) => Some(field),

@@ -120,10 +120,10 @@ async fn hash_of(side: &ShareSide, path: &SharePath) -> Result<Vec<u8>, Migratio
 /// A share of one of the two Hubs.
 struct ShareSide {
     files: Arc<dyn Files>,
-    place: SharePlace,
+    place: ShareStorage,
 }
 
-enum SharePlace {
+enum ShareStorage {
     Directory(PathBuf),
     Objects {
         group: GroupId,
@@ -154,7 +154,7 @@ impl ShareSide {
             );
             return Ok(Self {
                 files: Arc::new(files),
-                place: SharePlace::Objects {
+                place: ShareStorage::Objects {
                     group: group.clone(),
                     index,
                     blobs,
@@ -176,18 +176,18 @@ impl ShareSide {
         })?;
         Ok(Self {
             files: Arc::new(files),
-            place: SharePlace::Directory(root),
+            place: ShareStorage::Directory(root),
         })
     }
 
     /// Everything in it, directories before what is in them.
     async fn entries(&self) -> Result<Vec<(SharePath, EntryType)>, MigrationError> {
         match &self.place {
-            SharePlace::Directory(root) => {
+            ShareStorage::Directory(root) => {
                 let root = root.clone();
                 Ok(run_blocking(move || walk_directory(&root)).await?)
             }
-            SharePlace::Objects { group, index, .. } => {
+            ShareStorage::Objects { group, index, .. } => {
                 let mut entries = Vec::new();
                 let mut after = String::new();
                 loop {
@@ -212,7 +212,7 @@ impl ShareSide {
 
     async fn open_file(&self, path: &SharePath) -> Result<FileParts, MigrationError> {
         match &self.place {
-            SharePlace::Directory(root) => {
+            ShareStorage::Directory(root) => {
                 let shown = path.to_string();
                 let path = root.join(path.as_str());
                 match tokio::fs::File::open(&path).await {
@@ -223,7 +223,7 @@ impl ShareSide {
                     }),
                 }
             }
-            SharePlace::Objects {
+            ShareStorage::Objects {
                 group,
                 index,
                 blobs,

@@ -21,11 +21,11 @@ struct WaitingItems<I, O> {
 
 struct QueuedItem<I, O> {
     item: I,
-    answer: oneshot::Sender<BatchTurn<I, O>>,
+    answer: oneshot::Sender<BatchOutcome<I, O>>,
 }
 
 /// What somebody who waits is told.
-enum BatchTurn<I, O> {
+enum BatchOutcome<I, O> {
     /// To work, for itself and for others.
     Work(I, WorkPermit<I, O>),
     Done(Result<O, StateError>),
@@ -34,7 +34,7 @@ enum BatchTurn<I, O> {
 /// The right to work. Dropped, it goes to the next who waits.
 struct WorkPermit<I, O>(Option<Arc<BatchQueue<I, O>>>);
 
-type WaitingPlace<I, O> = oneshot::Receiver<BatchTurn<I, O>>;
+type BatchReceiver<I, O> = oneshot::Receiver<BatchOutcome<I, O>>;
 
 impl<I, O> Drop for WorkPermit<I, O> {
     fn drop(&mut self) {
@@ -71,8 +71,8 @@ impl<I, O> BatchQueue<I, O> {
         let (item, permit) = match self.enter(item) {
             Ok(entered) => entered,
             Err(answer) => match answer.await {
-                Ok(BatchTurn::Work(item, permit)) => (item, permit),
-                Ok(BatchTurn::Done(outcome)) => return outcome,
+                Ok(BatchOutcome::Work(item, permit)) => (item, permit),
+                Ok(BatchOutcome::Done(outcome)) => return outcome,
                 Err(_) => return Err(abandoned()),
             },
         };
@@ -87,13 +87,13 @@ impl<I, O> BatchQueue<I, O> {
         drop(permit);
         for (answer, outcome) in answers.into_iter().zip(outcomes) {
             // Whoever has stopped waiting does not need to know.
-            let _ = answer.send(BatchTurn::Done(outcome));
+            let _ = answer.send(BatchOutcome::Done(outcome));
         }
         own.unwrap_or_else(|| Err(abandoned()))
     }
 
     /// The permit, or where to wait for it.
-    fn enter(self: &Arc<Self>, item: I) -> Result<(I, WorkPermit<I, O>), WaitingPlace<I, O>> {
+    fn enter(self: &Arc<Self>, item: I) -> Result<(I, WorkPermit<I, O>), BatchReceiver<I, O>> {
         let mut state = self.0.lock();
         if !state.is_at_work {
             state.is_at_work = true;
@@ -127,8 +127,8 @@ impl<I, O> BatchQueue<I, O> {
                 return;
             };
             let permit = WorkPermit(Some(Arc::clone(self)));
-            match next.answer.send(BatchTurn::Work(next.item, permit)) {
-                Err(BatchTurn::Work(_, mut permit)) => permit.0 = None,
+            match next.answer.send(BatchOutcome::Work(next.item, permit)) {
+                Err(BatchOutcome::Work(_, mut permit)) => permit.0 = None,
                 _ => return,
             }
         }

@@ -52,7 +52,7 @@ pub struct NodeReport {
 
 /// What the database tells a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct NodeStanding {
+pub struct HeartbeatReply {
     /// Whether somebody wants it drained.
     pub is_draining: bool,
     /// The time by which jobs are due, whatever the clocks of nodes say; the node's own if absent.
@@ -153,8 +153,8 @@ pub trait LeaseStore: Send + Sync {
     }
 
     /// Records that this node works.
-    async fn report_node(&self, _report: &NodeReport) -> Result<NodeStanding, StateError> {
-        Ok(NodeStanding::default())
+    async fn report_node(&self, _report: &NodeReport) -> Result<HeartbeatReply, StateError> {
+        Ok(HeartbeatReply::default())
     }
 
     /// All nodes, also those that are gone, by id.

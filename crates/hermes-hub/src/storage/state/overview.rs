@@ -35,7 +35,7 @@ pub(super) const TENANTS_WITH_RUNS: usize = 100;
 
 /// A tenant with a condition that somebody should look at.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TroubledTenant {
+pub struct TenantWithConditions {
     pub id: TenantId,
     pub display_name: String,
     pub conditions: Vec<Condition>,
@@ -63,11 +63,11 @@ pub trait OverviewStore {
     ) -> Result<Vec<(TenantStatus, u64)>, StateError>;
 
     /// Tenants whose agent dies, whose logins or platforms do not work, or whose disk space is nearly used, by id.
-    async fn troubled_tenants(
+    async fn tenants_with_conditions(
         &self,
         only: Option<&[TenantId]>,
         most: u32,
-    ) -> Result<Vec<TroubledTenant>, StateError>;
+    ) -> Result<Vec<TenantWithConditions>, StateError>;
 
     /// The last runs that ended, newest first.
     async fn ended_runs(
@@ -85,8 +85,10 @@ pub(super) fn count_from_row(row: &impl ColumnReader) -> Result<(TenantStatus, u
     ))
 }
 
-pub(super) fn troubled_from_row(row: &impl ColumnReader) -> Result<TroubledTenant, StateError> {
-    Ok(TroubledTenant {
+pub(super) fn troubled_from_row(
+    row: &impl ColumnReader,
+) -> Result<TenantWithConditions, StateError> {
+    Ok(TenantWithConditions {
         id: row.id("id", TenantId::parse)?,
         display_name: row.text("display_name")?,
         conditions: row.json("conditions")?,

@@ -43,7 +43,7 @@ impl TenantUpdate {
 }
 
 /// Why changes were not made together.
-pub(super) enum TogetherError {
+pub(super) enum BatchError {
     /// It may be the fault of one of them: each is tried alone.
     TryAlone,
     /// It is the same for all of them.
@@ -60,11 +60,11 @@ pub(super) trait TenantUpdater: Sync {
     async fn update_rows(
         &self,
         updates: &[TenantUpdate],
-    ) -> Result<Vec<Option<TenantRecord>>, TogetherError>;
+    ) -> Result<Vec<Option<TenantRecord>>, BatchError>;
 }
 
 /// Makes all changes; returns their outcomes in order.
-pub(super) async fn update_together(
+pub(super) async fn update_batch(
     database: &impl TenantUpdater,
     updates: Vec<TenantUpdate>,
 ) -> Vec<Result<TenantRecord, StateError>> {
@@ -78,7 +78,7 @@ pub(super) async fn update_together(
     let (numbers, together): (Vec<usize>, Vec<TenantUpdate>) = together.into_iter().unzip();
     let mut outcomes = Vec::with_capacity(numbers.len() + alone.len());
     let made = match together.len() {
-        1 => Err(TogetherError::TryAlone),
+        1 => Err(BatchError::TryAlone),
         _ => database.update_rows(&together).await,
     };
     match made {
@@ -91,8 +91,8 @@ pub(super) async fn update_together(
                 }
             }
         }
-        Err(TogetherError::TryAlone) => alone.extend(iter::zip(numbers, together)),
-        Err(TogetherError::All(error)) => {
+        Err(BatchError::TryAlone) => alone.extend(iter::zip(numbers, together)),
+        Err(BatchError::All(error)) => {
             outcomes.extend(
                 numbers
                     .into_iter()

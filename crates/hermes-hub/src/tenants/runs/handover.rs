@@ -21,7 +21,7 @@ impl Runs {
     }
 
     /// Leaves a tenant's runs as they are. Returns when nothing of this node works on them, or after this time.
-    pub async fn leave(&self, tenant: &TenantId, timeout: Duration) {
+    pub async fn detach_tenant(&self, tenant: &TenantId, timeout: Duration) {
         let handles = self.handles_of(tenant);
         for handle in &handles {
             handle.leave.cancel();

@@ -95,8 +95,8 @@ impl Scheduler {
         now: Time,
     ) -> Result<Vec<NewFire>, StateError> {
         // Whoever reads the file meanwhile knows more, and comes after this.
-        let turn = self.reading.take(&tenant).await;
-        let _turn = turn.map_err(|problem| StateError::Unavailable(problem.message))?;
+        let lock = self.reading.lock(&tenant).await;
+        let _lock = lock.map_err(|problem| StateError::Unavailable(problem.message))?;
         let context = match self.agents.tenant_lookup().cron_context(&tenant).await {
             Ok(context) => Some(context),
             Err(problem) if problem.code == ProblemCode::NotFound => None,

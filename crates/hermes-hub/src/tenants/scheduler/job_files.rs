@@ -107,7 +107,7 @@ impl Scheduler {
 
     /// Reads a tenant's jobs and stores their due times.
     pub(super) async fn read_tenant_jobs(&self, tenant: &TenantId) -> Result<(), Problem> {
-        let _turn = self.reading.take(tenant).await?;
+        let _lock = self.reading.lock(tenant).await?;
         let context = self.agents.tenant_lookup().cron_context(tenant).await?;
         // Taken before reading, so that a change in between is noticed next time.
         let version = file_version(&context.home);

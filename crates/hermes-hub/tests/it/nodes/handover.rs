@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use hermes_hub::{
     Problem, TenantId,
     storage::state::State,
-    tenants::leases::{HomeCheckpoints, LeaseAnswer, LeaseEnd, LeaseOptions, Leases, SharedHomes},
+    tenants::leases::{HomeCheckpoints, LeaseEnd, LeaseOptions, LeaseOwner, Leases, SharedHomes},
 };
 use hermes_testkit::{eventually, eventually_some};
 use serde_json::json;
@@ -102,12 +102,12 @@ async fn a_lease_that_nobody_needs_is_released_for_other_nodes() {
         )
     };
     let one = leases(&state, "n1");
-    assert_eq!(one.hold(&tenant).await.unwrap(), LeaseAnswer::Mine);
+    assert_eq!(one.hold(&tenant).await.unwrap(), LeaseOwner::Mine);
     let is_idle = eventually(TIMEOUT, || one.idle() == [tenant.clone()]);
     assert!(is_idle.await);
     // While a request works on the home, it is not handed over.
     let request = one.use_home(&tenant).unwrap();
-    let leaving = one.start_leaving(&tenant, TIMEOUT);
+    let leaving = one.start_handover(&tenant, TIMEOUT);
     tokio::pin!(leaving);
     let early = tokio::time::timeout(Duration::from_millis(50), &mut leaving).await;
     assert!(early.is_err(), "it was not waited for");
@@ -120,8 +120,8 @@ async fn a_lease_that_nobody_needs_is_released_for_other_nodes() {
 
     let second = open_state(&cluster.url, "n2").await;
     let other = leases(&second, "n2");
-    assert_eq!(other.hold(&tenant).await.unwrap(), LeaseAnswer::Mine);
-    assert_ne!(one.hold(&tenant).await.unwrap(), LeaseAnswer::Mine);
+    assert_eq!(other.hold(&tenant).await.unwrap(), LeaseOwner::Mine);
+    assert_ne!(one.hold(&tenant).await.unwrap(), LeaseOwner::Mine);
 }
 
 /// Homes whose restoring takes until it is let go on.
@@ -169,7 +169,7 @@ async fn a_home_that_was_restored_too_late_is_restored_again() {
     assert!(is_lost.await, "the lease does not end");
     homes.0.add_permits(1);
     let taken = taking.join_next().await.unwrap().unwrap();
-    assert_ne!(taken.unwrap(), LeaseAnswer::Mine);
+    assert_ne!(taken.unwrap(), LeaseOwner::Mine);
     assert!(leases.take_news().gained.is_empty());
     leases.finish_stop(&tenant).await;
     // The next one is not worked under before its own restore.

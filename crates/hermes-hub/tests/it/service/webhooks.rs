@@ -182,13 +182,13 @@ async fn private_and_unencrypted_targets_are_refused_without_the_setting() {
 }
 
 /// The queue of one webhook, and senders with a clock of their own, one after the other.
-struct SenderDesk {
+struct SenderFixture {
     fresh: StateFixture,
     webhook: WebhookId,
     now: Arc<AtomicI64>,
 }
 
-impl SenderDesk {
+impl SenderFixture {
     async fn new(url: &str) -> Self {
         let fresh = StateFixture::new().await;
         let webhook = WebhookId::random().unwrap();
@@ -257,29 +257,31 @@ impl SenderDesk {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_delivery_is_tried_for_a_day_then_kept_and_sent_again_under_the_same_id() {
     let target = WebhookTarget::new(vec![TargetReply::Status(503); 11]).await;
-    let desk = SenderDesk::new(&target.url).await;
-    let begun = desk.now();
-    let id = desk.add().await;
+    let fixture = SenderFixture::new(&target.url).await;
+    let begun = fixture.now();
+    let id = fixture.add().await;
     let mut attempts = 0;
     let dead = loop {
         attempts += 1;
         let is_tried = |found: &Delivery| found.attempts == attempts;
-        let found = desk.send_until(TargetScope::Any, is_tried).await;
+        let found = fixture.send_until(TargetScope::Any, is_tried).await;
         match found.next_attempt_at {
-            Some(next) => desk.set_clock(next),
+            Some(next) => fixture.set_clock(next),
             None => break found,
         }
     };
     assert_eq!((dead.state, attempts), (DeliveryState::Dead, 11));
-    let took = desk.now().millis() - begun.millis();
+    let took = fixture.now().millis() - begun.millis();
     let day = 24 * 60 * 60 * 1000;
     assert!((day * 9 / 10..=day).contains(&took), "{took}");
     let entry = NewAuditEntry::by_hub("redeliver");
-    let state = &desk.fresh.state;
-    let again = state.redeliver(&desk.webhook, &id, desk.now(), entry).await;
+    let state = &fixture.fresh.state;
+    let again = state
+        .redeliver(&fixture.webhook, &id, fixture.now(), entry)
+        .await;
     again.unwrap();
     let is_taken = |found: &Delivery| found.state == DeliveryState::Delivered;
-    desk.send_until(TargetScope::Any, is_taken).await;
+    fixture.send_until(TargetScope::Any, is_taken).await;
     let received = target.received();
     assert_eq!(received.len(), 12);
     assert!(received.iter().all(|one| one.id == id.as_str()));
@@ -288,15 +290,15 @@ async fn a_failed_delivery_is_tried_for_a_day_then_kept_and_sent_again_under_the
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_killed_process_had_claimed_is_sent_by_the_next_one() {
     let target = WebhookTarget::new([]).await;
-    let desk = SenderDesk::new(&target.url).await;
-    let id = desk.add().await;
-    let until = desk.now().after(std::time::Duration::from_mins(2));
-    let state = &desk.fresh.state;
-    let claimed = state.claim_deliveries(&desk.webhook, desk.now(), until, 10);
+    let fixture = SenderFixture::new(&target.url).await;
+    let id = fixture.add().await;
+    let until = fixture.now().after(std::time::Duration::from_mins(2));
+    let state = &fixture.fresh.state;
+    let claimed = state.claim_deliveries(&fixture.webhook, fixture.now(), until, 10);
     assert_eq!(claimed.await.unwrap().len(), 1);
-    desk.set_clock(until);
+    fixture.set_clock(until);
     let is_taken = |found: &Delivery| found.state == DeliveryState::Delivered;
-    desk.send_until(TargetScope::Any, is_taken).await;
+    fixture.send_until(TargetScope::Any, is_taken).await;
     assert_eq!(wait_for(&target, 1).await[0].id, id.as_str());
 }
 
@@ -304,10 +306,10 @@ async fn what_a_killed_process_had_claimed_is_sent_by_the_next_one() {
 async fn a_private_target_that_was_stored_while_it_was_allowed_gets_nothing_later() {
     let target = WebhookTarget::new([]).await;
     for url in [&target.url, "https://localhost:1/"] {
-        let desk = SenderDesk::new(url).await;
-        desk.add().await;
+        let fixture = SenderFixture::new(url).await;
+        fixture.add().await;
         let is_tried = |found: &Delivery| found.attempts == 1;
-        let found = desk.send_until(TargetScope::PublicOnly, is_tried).await;
+        let found = fixture.send_until(TargetScope::PublicOnly, is_tried).await;
         assert_eq!(found.state, DeliveryState::Pending);
         let reason = found.last_error.unwrap();
         assert!(reason.contains("webhooks.allow_private"), "{reason}");

@@ -26,13 +26,13 @@ enum Does {
 
 /// A server that reads nothing before its start is over.
 #[derive(Clone, Copy)]
-struct Plays {
+struct ServerBehavior {
     start: Duration,
     discover: Does,
     initialize: Does,
 }
 
-impl Plays {
+impl ServerBehavior {
     fn legacy(seconds: u64) -> Self {
         Self {
             start: Duration::from_secs(seconds),
@@ -90,15 +90,15 @@ impl Plays {
 }
 
 /// How a probe went.
-struct Went {
-    outcome: Result<(HandshakeMode, Winner), OpenError>,
+struct ProbeOutcome {
+    result: Result<(HandshakeMode, Winner), OpenError>,
     after: Duration,
     starts: usize,
     /// What the first process received.
     received: Vec<Value>,
 }
 
-impl Went {
+impl ProbeOutcome {
     fn methods(&self) -> Vec<&str> {
         let methods = self.received.iter().map(|message| &message["method"]);
         methods.filter_map(Value::as_str).collect()
@@ -106,13 +106,13 @@ impl Went {
 }
 
 /// A connection of 60 s to a server whose first and second process behave like this.
-async fn went(first: Plays, second: Plays) -> Went {
+async fn probe_outcome(first: ServerBehavior, second: ServerBehavior) -> ProbeOutcome {
     let mut servers = JoinSet::new();
     let received = Arc::<Mutex<Vec<Value>>>::default();
     let mut starts = 0;
-    let mut start = |plays: Plays, received: Arc<Mutex<Vec<Value>>>| {
+    let mut start = |behavior: ServerBehavior, received: Arc<Mutex<Vec<Value>>>| {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        servers.spawn(plays.serve(theirs, received));
+        servers.spawn(behavior.serve(theirs, received));
         starts += 1;
         let (reader, writer) = tokio::io::split(ours);
         Memory::new(reader, writer)
@@ -129,10 +129,10 @@ async fn went(first: Plays, second: Plays) -> Went {
     let outcome = tokio::time::timeout(Duration::from_mins(1), probed).await;
     let outcome = outcome.unwrap_or(Err(OpenError::NoReply));
     let after = began.elapsed();
-    let outcome = outcome.map(|probed| (probed.opening, probed.winner));
+    let result = outcome.map(|probed| (probed.opening, probed.winner));
     let received = received.lock().unwrap().clone();
-    Went {
-        outcome,
+    ProbeOutcome {
+        result,
         after,
         starts,
         received,
@@ -144,122 +144,126 @@ const LITTLE: Duration = Duration::from_millis(1500);
 #[tokio::test(start_paused = true)]
 async fn a_slow_server_of_either_era_is_ready_when_it_has_started_and_is_started_once() {
     for seconds in [1, 8, 12, 20, 29] {
-        for (plays, opening) in [
-            (Plays::legacy(seconds), HandshakeMode::Initialize),
-            (Plays::stateless(seconds), HandshakeMode::Discover),
+        for (behavior, opening) in [
+            (ServerBehavior::legacy(seconds), HandshakeMode::Initialize),
+            (ServerBehavior::stateless(seconds), HandshakeMode::Discover),
         ] {
-            let went = went(plays, plays).await;
-            let (answered, winner) = went.outcome.as_ref().unwrap();
+            let outcome = probe_outcome(behavior, behavior).await;
+            let (answered, winner) = outcome.result.as_ref().unwrap();
             assert_eq!(
                 (*answered, *winner),
                 (opening, Winner::First),
                 "{seconds} s"
             );
-            assert_eq!(went.starts, 1, "{seconds} s");
+            assert_eq!(outcome.starts, 1, "{seconds} s");
             let start = Duration::from_secs(seconds);
-            assert!(went.after < start + LITTLE, "{seconds} s: {:?}", went.after);
+            assert!(
+                outcome.after < start + LITTLE,
+                "{seconds} s: {:?}",
+                outcome.after
+            );
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn beyond_half_of_its_time_a_server_is_started_twice_and_still_as_fast() {
-    for (plays, opening) in [
-        (Plays::legacy(45), HandshakeMode::Initialize),
-        (Plays::stateless(45), HandshakeMode::Discover),
+    for (behavior, opening) in [
+        (ServerBehavior::legacy(45), HandshakeMode::Initialize),
+        (ServerBehavior::stateless(45), HandshakeMode::Discover),
     ] {
-        let went = went(plays, plays).await;
-        let (answered, winner) = went.outcome.as_ref().unwrap();
+        let outcome = probe_outcome(behavior, behavior).await;
+        let (answered, winner) = outcome.result.as_ref().unwrap();
         assert_eq!((*answered, *winner), (opening, Winner::First));
-        assert_eq!(went.starts, 2);
+        assert_eq!(outcome.starts, 2);
         assert!(
-            went.after < Duration::from_secs(45) + LITTLE,
+            outcome.after < Duration::from_secs(45) + LITTLE,
             "{:?}",
-            went.after
+            outcome.after
         );
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_fast_server_is_asked_no_more_than_it_takes() {
-    let stateless = went(Plays::stateless(1), Plays::stateless(1)).await;
+    let stateless = probe_outcome(ServerBehavior::stateless(1), ServerBehavior::stateless(1)).await;
     assert_eq!(stateless.methods(), ["server/discover"]);
-    let legacy = went(Plays::legacy(1), Plays::legacy(1)).await;
+    let legacy = probe_outcome(ServerBehavior::legacy(1), ServerBehavior::legacy(1)).await;
     assert_eq!(legacy.methods(), ["server/discover", "initialize"]);
     assert!(legacy.after < Duration::from_secs(1) + LITTLE);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ignores_the_probe_is_initialized_after_three_seconds() {
-    let plays = Plays {
+    let behavior = ServerBehavior {
         discover: Does::Ignore,
-        ..Plays::legacy(0)
+        ..ServerBehavior::legacy(0)
     };
-    let went = went(plays, plays).await;
+    let outcome = probe_outcome(behavior, behavior).await;
     assert_eq!(
-        went.outcome.unwrap(),
+        outcome.result.unwrap(),
         (HandshakeMode::Initialize, Winner::First)
     );
-    assert_eq!(went.starts, 1);
-    assert!(went.after >= Duration::from_secs(3) && went.after < Duration::from_secs(4));
+    assert_eq!(outcome.starts, 1);
+    assert!(outcome.after >= Duration::from_secs(3) && outcome.after < Duration::from_secs(4));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_server_that_the_probe_leaves_mute_gets_a_second_process() {
-    let mute = Plays {
+    let mute = ServerBehavior {
         discover: Does::Ignore,
         initialize: Does::Ignore,
-        ..Plays::legacy(0)
+        ..ServerBehavior::legacy(0)
     };
-    let went = went(mute, Plays::legacy(2)).await;
+    let outcome = probe_outcome(mute, ServerBehavior::legacy(2)).await;
     assert_eq!(
-        went.outcome.unwrap(),
+        outcome.result.unwrap(),
         (HandshakeMode::Initialize, Winner::Second)
     );
-    assert_eq!(went.starts, 2);
-    assert!(went.after < Duration::from_secs(32) + LITTLE);
+    assert_eq!(outcome.starts, 2);
+    assert!(outcome.after < Duration::from_secs(32) + LITTLE);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_server_that_ignores_the_probe_or_answers_nothing_in_it_needs_no_second_process() {
     for discover in [Does::Ignore, Does::AnswerEmpty] {
-        let plays = Plays {
+        let behavior = ServerBehavior {
             discover,
-            ..Plays::legacy(12)
+            ..ServerBehavior::legacy(12)
         };
-        let went = went(plays, plays).await;
+        let outcome = probe_outcome(behavior, behavior).await;
         assert_eq!(
-            went.outcome.unwrap(),
+            outcome.result.unwrap(),
             (HandshakeMode::Initialize, Winner::First)
         );
-        assert_eq!(went.starts, 1);
-        assert!(went.after < Duration::from_secs(12) + LITTLE);
+        assert_eq!(outcome.starts, 1);
+        assert!(outcome.after < Duration::from_secs(12) + LITTLE);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_spoils_a_process_is_told_at_once() {
-    let mortal = Plays {
+    let mortal = ServerBehavior {
         discover: Does::Die,
-        ..Plays::legacy(12)
+        ..ServerBehavior::legacy(12)
     };
-    let died = went(mortal, mortal).await;
+    let died = probe_outcome(mortal, mortal).await;
     assert!(matches!(died.outcome, Err(OpenError::Closed)));
     assert!(died.after < Duration::from_secs(12) + LITTLE);
 
-    let empty = Plays {
+    let empty = ServerBehavior {
         discover: Does::AnswerEmpty,
-        ..Plays::legacy(1)
+        ..ServerBehavior::legacy(1)
     };
-    let answered = went(empty, empty).await;
+    let answered = probe_outcome(empty, empty).await;
     assert!(matches!(answered.outcome, Err(OpenError::Other(_))));
     assert_eq!(answered.methods(), ["server/discover"]);
 
-    let strict = Plays {
+    let strict = ServerBehavior {
         initialize: Does::Refuse,
-        ..Plays::legacy(1)
+        ..ServerBehavior::legacy(1)
     };
-    let refused = went(strict, strict).await;
+    let refused = probe_outcome(strict, strict).await;
     let Err(OpenError::Refused { code, .. }) = refused.outcome else {
         panic!("{:?}", refused.outcome)
     };
@@ -268,22 +272,22 @@ async fn what_spoils_a_process_is_told_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn the_death_of_one_process_leaves_the_other_its_time() {
-    let mortal = Plays {
+    let mortal = ServerBehavior {
         discover: Does::Die,
-        ..Plays::legacy(35)
+        ..ServerBehavior::legacy(35)
     };
-    let first_dies = went(mortal, Plays::legacy(10)).await;
+    let first_dies = probe_outcome(mortal, ServerBehavior::legacy(10)).await;
     assert_eq!(
         first_dies.outcome.unwrap(),
         (HandshakeMode::Initialize, Winner::Second)
     );
     assert!(first_dies.after < Duration::from_secs(40) + LITTLE);
 
-    let mortal = Plays {
+    let mortal = ServerBehavior {
         initialize: Does::Die,
-        ..Plays::legacy(1)
+        ..ServerBehavior::legacy(1)
     };
-    let second_dies = went(Plays::stateless(40), mortal).await;
+    let second_dies = probe_outcome(ServerBehavior::stateless(40), mortal).await;
     assert_eq!(
         second_dies.outcome.unwrap(),
         (HandshakeMode::Discover, Winner::First)
@@ -292,7 +296,11 @@ async fn the_death_of_one_process_leaves_the_other_its_time() {
 
 #[tokio::test(start_paused = true)]
 async fn no_number_is_used_twice_on_one_connection() {
-    let went = went(Plays::legacy(8), Plays::legacy(8)).await;
-    let numbers: Vec<&Value> = went.received.iter().map(|message| &message["id"]).collect();
+    let outcome = probe_outcome(ServerBehavior::legacy(8), ServerBehavior::legacy(8)).await;
+    let numbers: Vec<&Value> = outcome
+        .received
+        .iter()
+        .map(|message| &message["id"])
+        .collect();
     assert_eq!(numbers, [&json!(DISCOVER_ID), &json!(INITIALIZE_ID)]);
 }

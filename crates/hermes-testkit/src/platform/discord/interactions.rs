@@ -227,14 +227,14 @@ pub(super) fn follow_up(
 }
 
 /// The message that `@original` or a number means.
-enum ReplyPlace {
+enum ReplyMessage {
     Channel(String, String),
     Ephemeral(usize),
     /// A deferred reply that has no text yet.
     Deferred,
 }
 
-fn place(data: &mut DiscordData, token: &str, id: &str) -> Result<ReplyPlace, DiscordRefusal> {
+fn place(data: &mut DiscordData, token: &str, id: &str) -> Result<ReplyMessage, DiscordRefusal> {
     let known = find(data, token)?;
     if id != "@original" {
         if let Some(index) = known
@@ -242,14 +242,14 @@ fn place(data: &mut DiscordData, token: &str, id: &str) -> Result<ReplyPlace, Di
             .iter()
             .position(|message| message["id"] == id)
         {
-            return Ok(ReplyPlace::Ephemeral(index));
+            return Ok(ReplyMessage::Ephemeral(index));
         }
-        return Ok(ReplyPlace::Channel(known.channel.clone(), id.to_owned()));
+        return Ok(ReplyMessage::Channel(known.channel.clone(), id.to_owned()));
     }
     match (&known.reply, known.ephemeral.is_empty(), known.callback) {
-        (Some(reply), ..) => Ok(ReplyPlace::Channel(known.channel.clone(), reply.clone())),
-        (None, false, _) => Ok(ReplyPlace::Ephemeral(0)),
-        (None, true, Some(5)) => Ok(ReplyPlace::Deferred),
+        (Some(reply), ..) => Ok(ReplyMessage::Channel(known.channel.clone(), reply.clone())),
+        (None, false, _) => Ok(ReplyMessage::Ephemeral(0)),
+        (None, true, Some(5)) => Ok(ReplyMessage::Deferred),
         _ => Err(unknown_message()),
     }
 }
@@ -263,22 +263,22 @@ pub(super) fn original(
 ) -> DiscordResult {
     let body = payload(request);
     match (request.method.as_str(), place(data, token, id)?) {
-        ("GET", ReplyPlace::Channel(channel, id)) => {
+        ("GET", ReplyMessage::Channel(channel, id)) => {
             let record = messages::find(data, &channel, &id)?;
             Ok((200, record.message(&id).map_or(Value::Null, rest_value)))
         }
-        ("GET", ReplyPlace::Ephemeral(index)) => {
+        ("GET", ReplyMessage::Ephemeral(index)) => {
             Ok((200, rest_value(&find(data, token)?.ephemeral[index])))
         }
-        ("PATCH", ReplyPlace::Channel(channel, id)) => {
+        ("PATCH", ReplyMessage::Channel(channel, id)) => {
             Ok((200, change(data, &channel, &id, &body)?))
         }
-        ("PATCH", ReplyPlace::Ephemeral(index)) => {
+        ("PATCH", ReplyMessage::Ephemeral(index)) => {
             let message = &mut find(data, token)?.ephemeral[index];
             message["content"] = body["content"].clone();
             Ok((200, rest_value(message)))
         }
-        ("PATCH", ReplyPlace::Deferred) => {
+        ("PATCH", ReplyMessage::Deferred) => {
             let (channel, is_ephemeral) = {
                 let known = find(data, token)?;
                 (known.channel.clone(), known.is_ephemeral)
@@ -297,12 +297,12 @@ pub(super) fn original(
             }
             Ok((200, rest_value(&message)))
         }
-        ("DELETE", ReplyPlace::Channel(channel, id)) => messages::delete(data, &channel, &id),
-        ("DELETE", ReplyPlace::Ephemeral(index)) => {
+        ("DELETE", ReplyMessage::Channel(channel, id)) => messages::delete(data, &channel, &id),
+        ("DELETE", ReplyMessage::Ephemeral(index)) => {
             find(data, token)?.ephemeral.remove(index);
             Ok((204, Value::Null))
         }
-        ("DELETE", ReplyPlace::Deferred) => {
+        ("DELETE", ReplyMessage::Deferred) => {
             find(data, token)?.callback = Some(0);
             Ok((204, Value::Null))
         }

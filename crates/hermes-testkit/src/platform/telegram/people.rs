@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{
     TelegramServer,
     incoming::TelegramDraftedMessage,
-    world::{BotStanding, CallbackRecord, ChatRecord, WorldState, now},
+    world::{BotMembership, CallbackRecord, ChatRecord, WorldState, now},
 };
 
 impl TelegramServer {
@@ -165,9 +165,9 @@ impl TelegramServer {
     /// Somebody blocks the bot, or lets it write again.
     pub fn set_blocked(&self, user: i64, is_blocked: bool) {
         let standing = if is_blocked {
-            BotStanding::Blocked
+            BotMembership::Blocked
         } else {
-            BotStanding::Member
+            BotMembership::Member
         };
         let mut state = self.world().lock();
         state.open_private_chat(user);
@@ -179,16 +179,16 @@ impl TelegramServer {
     /// The bot is removed from a group.
     pub fn kick(&self, chat: i64, by: i64) {
         let mut state = self.world().lock();
-        self.change_standing(&mut state, chat, by, BotStanding::Kicked);
+        self.change_standing(&mut state, chat, by, BotMembership::Kicked);
         drop(state);
         self.world().changed.notify_waiters();
     }
 
-    fn change_standing(&self, state: &mut WorldState, chat: i64, by: i64, standing: BotStanding) {
+    fn change_standing(&self, state: &mut WorldState, chat: i64, by: i64, standing: BotMembership) {
         let from = self.user(state, by);
         let bot = state.bot_user();
-        let status = |standing: &BotStanding| match standing {
-            BotStanding::Member => json!({"status": "member", "user": bot}),
+        let status = |standing: &BotMembership| match standing {
+            BotMembership::Member => json!({"status": "member", "user": bot}),
             _ => json!({"status": "kicked", "user": bot, "until_date": 0}),
         };
         let Ok(record) = state.chat(chat) else {
@@ -215,7 +215,7 @@ impl TelegramServer {
         let Ok(record) = state.chat(old) else {
             panic!("the group {old} was not added");
         };
-        record.standing = BotStanding::MigratedTo(new);
+        record.standing = BotMembership::MigratedTo(new);
         let old_info = record.info.clone();
         let mut new_info = old_info.clone();
         new_info["id"] = json!(new);

@@ -55,12 +55,12 @@ pub(super) struct ChatRecord {
     pub(super) drafts: Vec<DraftRecord>,
     pub(super) actions: Vec<(Option<i64>, String)>,
     pub(super) reactions: BTreeMap<i64, Vec<String>>,
-    pub(super) standing: BotStanding,
+    pub(super) standing: BotMembership,
 }
 
 /// Whether the bot may write in a chat.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum BotStanding {
+pub(super) enum BotMembership {
     Member,
     Blocked,
     Kicked,
@@ -161,10 +161,10 @@ impl WorldState {
     pub(super) fn writable_chat(&mut self, call: &BotCall) -> Result<i64, BotError> {
         let id = self.chat_id(call)?;
         match self.chat(id)?.standing {
-            BotStanding::Member => Ok(id),
-            BotStanding::Blocked => Err(BotError::forbidden("bot was blocked by the user")),
-            BotStanding::Kicked => Err(BotError::forbidden("bot was kicked from the group chat")),
-            BotStanding::MigratedTo(new_id) => Err(BotError::migrated(new_id)),
+            BotMembership::Member => Ok(id),
+            BotMembership::Blocked => Err(BotError::forbidden("bot was blocked by the user")),
+            BotMembership::Kicked => Err(BotError::forbidden("bot was kicked from the group chat")),
+            BotMembership::MigratedTo(new_id) => Err(BotError::migrated(new_id)),
         }
     }
 
@@ -231,7 +231,7 @@ impl ChatRecord {
             drafts: Vec::new(),
             actions: Vec::new(),
             reactions: BTreeMap::new(),
-            standing: BotStanding::Member,
+            standing: BotMembership::Member,
         }
     }
 

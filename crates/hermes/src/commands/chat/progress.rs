@@ -5,7 +5,7 @@ use std::time::Duration;
 use hermes_agent::{
     conversation::TurnDisplay,
     message::ToolCall,
-    model::{ModelEvent, ShownText},
+    model::{ModelEvent, TextDelivery},
     tools::tool::ToolOutput,
     turn::TurnEvent,
 };
@@ -79,8 +79,8 @@ impl TurnProgress {
 
 impl TurnDisplay for TurnProgress {
     /// What is written to a file or a pipe stays there.
-    fn shown_text(&self) -> ShownText {
-        ShownText::Final
+    fn shown_text(&self) -> TextDelivery {
+        TextDelivery::Final
     }
 
     fn show(&mut self, event: TurnEvent) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hermes_gateway::{
     bridge::{Bridge, BridgeOptions, ChannelPush, ToolAccess},
-    platforms::ShownPlatforms,
+    platforms::PlatformFilter,
 };
 use hermes_serve::stdio;
 use tokio::signal::unix::{SignalKind, signal};
@@ -23,13 +23,13 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(300);
 
 pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
     if let Some(client) = &args.install {
-        shown_platforms(args, &[])?;
+        platform_filter(args, &[])?;
         return install::run(context, args, client);
     }
     telemetry::start_for_home("hermes-bridge").map_err(Failure::usage)?;
     logging::log_to_stderr_with_default(if args.verbose { "debug" } else { "warn" })?;
     let settings = context.written_settings()?;
-    let platforms = shown_platforms(args, &settings.bridge.platforms)?;
+    let platforms = platform_filter(args, &settings.bridge.platforms)?;
     let endpoint = match &args.http {
         Some(address) => Some(HttpEndpoint::prepare(context, args, address, &settings)?),
         None => None,
@@ -69,15 +69,15 @@ pub(super) fn run(context: &Context, args: &ServeArgs) -> Result<(), Failure> {
 }
 
 /// Whose conversations are shown: what the arguments say, else the configuration.
-fn shown_platforms(args: &ServeArgs, configured: &[String]) -> Result<ShownPlatforms, Failure> {
+fn platform_filter(args: &ServeArgs, configured: &[String]) -> Result<PlatformFilter, Failure> {
     let (names, setting) = if args.platforms.is_empty() {
         (configured, "config.yaml: bridge.platforms")
     } else {
         (&*args.platforms, "--platforms")
     };
     let names: Vec<&str> = names.iter().flat_map(|name| name.split(',')).collect();
-    ShownPlatforms::from_names(&names).map_err(|unknown| {
-        let words = ShownPlatforms::WORDS.join(", ");
+    PlatformFilter::from_names(&names).map_err(|unknown| {
+        let words = PlatformFilter::WORDS.join(", ");
         Failure::usage(format!("{setting}: {unknown}")).hint(format!(
             "name messaging platforms such as telegram, or {words}"
         ))

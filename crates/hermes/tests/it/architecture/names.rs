@@ -8,36 +8,21 @@ use super::source::{shipped_files, tokens};
 const MAY_REPEAT: [&str; 2] = ["Error", "Builder"];
 
 /// Names that are refused, and what the trade calls them.
-const REFUSED: [(&str, &str); 38] = [
+const REFUSED_NAMES: [(&str, &str); 23] = [
     ("Answer", "name what is answered: `ModelReply`"),
-    ("Asked", "name what is asked for: `ApprovalRequest`"),
-    ("Ceiling", "`AgentPolicy`"),
     ("Company", "`Concurrency`"),
-    ("Errand", "`RunInput`, `JobRun`"),
     ("Found", "name what is found: `ToolLookup`"),
     ("Held", "name what is held: `ScreenLock`"),
-    ("Helper", "name what it does"),
-    ("Inquiries", "`ServerRequestHandler`"),
-    ("Keeper", "`Recorder`"),
     ("LAST_WORDS", "`SHUTDOWN_GRACE`"),
-    ("Landmarks", "`ProtectedPaths`"),
     ("Leave", "`ToolPermission`"),
     ("Manager", "name what it does"),
     ("Means", "`ToolDeps`, `IsolationSupport`"),
-    ("Patience", "`Timeouts`"),
     ("PATIENCE", "`TIMEOUT`"),
-    ("Place", "name what is there: `InputSource`"),
     ("Room", "`QuotaState`, `ResultBudget`"),
     ("SETTLING", "`REFRESH_DELAY`"),
     ("Said", "name what is said: `ModelReply`"),
     ("Scene", "`CommandContext`"),
-    ("Seat", "`AgentSlot`, `SessionSlot`"),
-    ("Standing", "`EffectivePolicy`"),
-    ("Surroundings", "`HostContext`, `LaunchEnv`"),
-    ("Tally", "`TurnUsage`"),
     ("Telling", "`EventWriter`"),
-    ("Trouble", "name the error"),
-    ("Utils", "name what it does"),
     ("Visitor", "`Caller`"),
     ("carry_out", "`execute`"),
     ("common", "name the subject"),
@@ -47,6 +32,37 @@ const REFUSED: [(&str, &str); 38] = [
     ("sentry", "`watchdog`"),
     ("take_in", "`ingest`"),
     ("utils", "name the subject"),
+];
+
+/// Words that no type name has, whatever stands beside them.
+const REFUSED_WORDS: [(&str, &str); 27] = [
+    ("Asked", "name what is asked for: `ApprovalRequest`"),
+    ("Ceiling", "`AgentPolicy`"),
+    ("Desk", "`Fixture`"),
+    ("Errand", "`RunInput`, `JobRun`"),
+    ("Helper", "name what it does"),
+    ("Inquiries", "`ServerRequestHandler`"),
+    ("Keeper", "`Recorder`"),
+    ("Kept", "name what is kept: `IdleConnection`"),
+    ("Landmarks", "`ProtectedPaths`"),
+    ("News", "`Changes`"),
+    ("Patience", "`Timeouts`"),
+    ("Place", "name what is there: `InputSource`"),
+    ("Places", "`Positions`"),
+    ("Plays", "`ServerBehavior`"),
+    ("Seat", "`AgentSlot`, `SessionSlot`"),
+    ("Shown", "`RunView`"),
+    ("Somebody", "`Client`"),
+    ("Standing", "`EffectivePolicy`"),
+    ("Surroundings", "`HostContext`, `LaunchEnv`"),
+    ("Taken", "`Accepted`"),
+    ("Tally", "`TurnUsage`"),
+    ("Together", "`Batch`"),
+    ("Trouble", "name the error"),
+    ("Troubled", "`WithConditions`"),
+    ("Utils", "name what it does"),
+    ("Way", "`Method`"),
+    ("Went", "`Outcome`"),
 ];
 
 /// Kinds of items that have a name of their own.
@@ -95,8 +111,7 @@ fn refused_names_do_not_come_back() {
             for pair in tokens.windows(2) {
                 let (kind, name) = (pair[0].text.as_str(), pair[1].text.as_str());
                 let is_definition = TYPES.contains(&kind) || OTHER_ITEMS.contains(&kind);
-                let known = REFUSED.iter().find(|(refused, _)| *refused == name);
-                if let Some((_, instead)) = known.filter(|_| is_definition) {
+                if let Some(instead) = find_better_name(kind, name).filter(|_| is_definition) {
                     let place = format!("{}:{}", file.display(), pair[1].line);
                     refused.push(format!("{place}: `{name}`: {instead}"));
                 }
@@ -104,4 +119,38 @@ fn refused_names_do_not_come_back() {
         }
     }
     assert!(refused.is_empty(), "{}", refused.join("\n"));
+}
+
+/// What the trade calls it, if the name of this kind of item is refused.
+fn find_better_name(kind: &str, name: &str) -> Option<&'static str> {
+    let find = |list: &[(&str, &'static str)], word: &str| {
+        let known = list.iter().find(|(refused, _)| *refused == word);
+        known.map(|(_, instead)| *instead)
+    };
+    let of_a_word = || {
+        let mut words = words_of_type(name);
+        words.find_map(|word| find(&REFUSED_WORDS, word))
+    };
+    find(&REFUSED_NAMES, name).or_else(|| TYPES.contains(&kind).then(of_a_word).flatten())
+}
+
+/// `Open`, `Question` and `Guard` of `OpenQuestionGuard`.
+fn words_of_type(name: &str) -> impl Iterator<Item = &str> {
+    let starts = name
+        .char_indices()
+        .filter(|(_, letter)| letter.is_uppercase())
+        .map(|(at, _)| at);
+    let ends = starts.clone().skip(1).chain([name.len()]);
+    starts.zip(ends).map(|(start, end)| &name[start..end])
+}
+
+#[test]
+fn a_refused_word_is_found_within_a_type_name() {
+    assert_eq!(
+        words_of_type("OpenQuestionGuard").collect::<Vec<_>>(),
+        ["Open", "Question", "Guard"]
+    );
+    assert!(find_better_name("struct", "ReplyPlace").is_some());
+    assert!(find_better_name("struct", "Placement").is_none());
+    assert!(find_better_name("fn", "carry_out").is_some());
 }

@@ -53,7 +53,7 @@ enum CheckOutcome<'a> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownAuditPart {
+struct AuditPartView {
     chains: Vec<CheckedChain>,
     next_cursor: Option<String>,
 }
@@ -167,7 +167,7 @@ impl LogCheck {
         if let Some(cursor) = self.cursor.take() {
             arguments["cursor"] = cursor.into();
         }
-        let part: ShownAuditPart = self.request.read("verify_audit", arguments).await?;
+        let part: AuditPartView = self.request.read("verify_audit", arguments).await?;
         for chain in part.chains {
             match self.chains.get_mut(&chain.chain) {
                 Some(known) => known.add(chain),

@@ -4,7 +4,7 @@ use askama::Template;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ShownJob, StoredJob, read_zone};
+use super::{JobView, StoredJob, read_zone};
 use crate::{
     Problem,
     api_types::Time,
@@ -40,7 +40,7 @@ struct JobPage {
     may_write: bool,
     may_run: bool,
     may_delete: bool,
-    shown: ShownJob,
+    shown: JobView,
 }
 
 #[derive(Deserialize)]
@@ -54,7 +54,7 @@ struct JobExecution {
 }
 
 #[derive(Deserialize)]
-struct ShownJobDetails {
+struct JobDetailsView {
     job: StoredJob,
     executions: Vec<JobExecution>,
 }
@@ -62,11 +62,11 @@ struct ShownJobDetails {
 pub(in crate::console::pages) async fn show(request: PageRequest) -> Result<String, Problem> {
     let tenant = request.path_value("tenant_id").to_owned();
     let arguments = json!({"tenant_id": tenant, "job_id": request.path_value("job_id")});
-    let (details, version): (ShownJobDetails, _) =
+    let (details, version): (JobDetailsView, _) =
         request.read_versioned("get_tenant_cron", arguments).await?;
     let zone = read_zone(&request, &tenant).await;
     let words = ScheduleWords::new(request.texts, &zone);
-    let shown = ShownJob::new(details.job, &words, Time::now());
+    let shown = JobView::new(details.job, &words, Time::now());
     let job = &shown.job;
     let times = shown.next.map(|next| words.next_times(&job.schedule, next));
     let repeat = job.repeat.as_ref().and_then(|repeat| {

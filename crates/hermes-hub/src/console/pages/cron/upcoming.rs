@@ -7,7 +7,7 @@ use futures::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::{ShownJob, StoredJob, read_zone};
+use super::{JobView, StoredJob, read_zone};
 use crate::{
     Problem,
     api_types::Time,
@@ -33,12 +33,12 @@ struct UpcomingPage {
 struct UpcomingRow {
     tenant: String,
     next: Time,
-    shown: ShownJob,
+    shown: JobView,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownUpcomingJob {
+struct UpcomingJobView {
     tenant_id: String,
     job_id: String,
     next_run_at: Time,
@@ -46,8 +46,8 @@ struct ShownUpcomingJob {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct ShownUpcomingJobs {
-    jobs: Vec<ShownUpcomingJob>,
+struct UpcomingJobsView {
+    jobs: Vec<UpcomingJobView>,
     next_cursor: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub(in crate::console::pages) async fn show(request: PageRequest) -> Result<Stri
     if let Some(cursor) = cursor {
         arguments["cursor"] = cursor.into();
     }
-    let upcoming: ShownUpcomingJobs = request.read("list_upcoming_crons", arguments).await?;
+    let upcoming: UpcomingJobsView = request.read("list_upcoming_crons", arguments).await?;
     let tenants: BTreeSet<&str> = upcoming
         .jobs
         .iter()
@@ -69,7 +69,7 @@ pub(in crate::console::pages) async fn show(request: PageRequest) -> Result<Stri
         let jobs = read_jobs(reader, tenant).await;
         (tenant.to_owned(), jobs)
     });
-    let mut known: BTreeMap<String, BTreeMap<String, ShownJob>> =
+    let mut known: BTreeMap<String, BTreeMap<String, JobView>> =
         join_all(reads).await.into_iter().collect();
     let more = upcoming.next_cursor.as_deref();
     let more = more.map(|cursor| request.address_with("cursor", cursor));
@@ -99,7 +99,7 @@ pub(in crate::console::pages) async fn show(request: PageRequest) -> Result<Stri
 }
 
 /// The jobs of a tenant by their ids; none if they cannot be read now.
-async fn read_jobs(request: &PageRequest, tenant: &str) -> BTreeMap<String, ShownJob> {
+async fn read_jobs(request: &PageRequest, tenant: &str) -> BTreeMap<String, JobView> {
     #[derive(Deserialize)]
     struct NamedJobs {
         jobs: Vec<StoredJob>,
@@ -110,6 +110,6 @@ async fn read_jobs(request: &PageRequest, tenant: &str) -> BTreeMap<String, Show
     let zone = read_zone(request, tenant).await;
     let words = ScheduleWords::new(request.texts, &zone);
     let jobs = list.map(|list| list.jobs).unwrap_or_default().into_iter();
-    jobs.map(|job| (job.id.clone(), ShownJob::new(job, &words, Time::now())))
+    jobs.map(|job| (job.id.clone(), JobView::new(job, &words, Time::now())))
         .collect()
 }

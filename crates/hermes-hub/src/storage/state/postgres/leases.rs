@@ -21,8 +21,8 @@ use crate::{
     storage::{
         audit::NewAuditEntry,
         state::{
-            GrantedLease, HeldTenant, LEASE_LOST, LeaseEpoch, LeaseHolder, LeaseStore, NodeRecord,
-            NodeReport, NodeStanding, RunRecord, StateError, records::record_from_row,
+            GrantedLease, HeartbeatReply, HeldTenant, LEASE_LOST, LeaseEpoch, LeaseHolder,
+            LeaseStore, NodeRecord, NodeReport, RunRecord, StateError, records::record_from_row,
         },
     },
 };
@@ -337,7 +337,7 @@ impl LeaseStore for PostgresState {
         Ok(Some(Time::from_millis(row.try_get("now")?)))
     }
 
-    async fn report_node(&self, report: &NodeReport) -> Result<NodeStanding, StateError> {
+    async fn report_node(&self, report: &NodeReport) -> Result<HeartbeatReply, StateError> {
         let mut write = self.begin_lease_change().await?;
         let row = write
             .one(
@@ -355,7 +355,7 @@ impl LeaseStore for PostgresState {
             )
             .await?;
         write.commit().await?;
-        Ok(NodeStanding {
+        Ok(HeartbeatReply {
             is_draining: row.try_get("draining")?,
             database_time: Some(Time::from_millis(row.try_get("now")?)),
         })

@@ -8,7 +8,7 @@ use crate::{
     TenantId,
     api_types::{TenantStatus, Time},
     storage::state::{
-        EndedRun, OverviewStore, StateError, TroubledTenant,
+        EndedRun, OverviewStore, StateError, TenantWithConditions,
         overview::{
             RUNS_OF_A_TENANT, TENANTS_WITH_RUNS, count_from_row, ended_from_row, in_trouble,
             troubled_from_row,
@@ -38,11 +38,11 @@ impl OverviewStore for PostgresState {
         rows.iter().map(count_from_row).collect()
     }
 
-    async fn troubled_tenants(
+    async fn tenants_with_conditions(
         &self,
         only: Option<&[TenantId]>,
         most: u32,
-    ) -> Result<Vec<TroubledTenant>, StateError> {
+    ) -> Result<Vec<TenantWithConditions>, StateError> {
         let mut sql = QueryBuilder::<Postgres>::new(concat!(
             "SELECT id, display_name, conditions FROM tenants WHERE ",
             in_trouble!("strpos"),

@@ -144,13 +144,13 @@ pub(super) async fn note_skills(write: &mut GroupedWrite) -> Result<(), StateErr
 
 /// Asks what was changed, for all who want to know.
 pub(super) struct ChangeWatch {
-    shared: Arc<SharedQuestion>,
+    shared: Arc<ChangePoll>,
     is_started: OnceLock<()>,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
 
-struct SharedQuestion {
+struct ChangePoll {
     sessions: OwnSessions,
     /// Whether a connection may be kept from one question to the next. A pool asks the server whether a connection works
     /// each time it is given back, which would be as much as the question.
@@ -179,7 +179,7 @@ impl fmt::Debug for ChangeWatch {
 impl ChangeWatch {
     pub(super) fn new(sessions: OwnSessions, connections: u32) -> Self {
         Self {
-            shared: Arc::new(SharedQuestion {
+            shared: Arc::new(ChangePoll {
                 // Behind a pooler, a connection is lent for a transaction.
                 keeps_connection: !sessions.server.is_pooled && connections >= ENOUGH_CONNECTIONS,
                 sessions,
@@ -235,14 +235,10 @@ impl ChangeWatch {
     }
 }
 
-async fn ask_for_all(
-    shared: &Arc<SharedQuestion>,
-    tasks: &TaskTracker,
-    closing: &CancellationToken,
-) {
-    let mut last: Option<SeenMoment> = None;
-    let mut connection = KeptConnection::default();
-    let mut moments = DeletionMoments::default();
+async fn ask_for_all(shared: &Arc<ChangePoll>, tasks: &TaskTracker, closing: &CancellationToken) {
+    let mut last: Option<DatabaseSnapshot> = None;
+    let mut connection = IdleConnection::default();
+    let mut moments = OldSnapshots::default();
     loop {
         shared.is_wanted.notified().await;
         shared.gather_requests().await;
@@ -270,7 +266,7 @@ async fn ask_for_all(
 
 /// What was visible when.
 #[derive(Debug, Clone)]
-struct SeenMoment {
+struct DatabaseSnapshot {
     asked_at: Instant,
     /// A snapshot of the server.
     snapshot: String,
@@ -279,7 +275,7 @@ struct SeenMoment {
     is_new: bool,
 }
 
-impl SharedQuestion {
+impl ChangePoll {
     /// Requests that are ready to run come first, and share the next question.
     async fn gather_requests(&self) {
         let mut known = 0;
@@ -296,9 +292,9 @@ impl SharedQuestion {
 
 /// The connection of the last question, and when it was taken from the pool.
 #[derive(Default)]
-struct KeptConnection(Option<(Session, Instant)>);
+struct IdleConnection(Option<(Session, Instant)>);
 
-impl KeptConnection {
+impl IdleConnection {
     fn take(&mut self) -> Option<(Session, Instant)> {
         let is_good = |(session, since): &(Session, Instant)| {
             session.is_usable() && since.elapsed() < CONNECTION_KEPT
@@ -308,9 +304,9 @@ impl KeptConnection {
 }
 
 async fn ask(
-    shared: &SharedQuestion,
-    connection: &mut KeptConnection,
-    last: &mut Option<SeenMoment>,
+    shared: &ChangePoll,
+    connection: &mut IdleConnection,
+    last: &mut Option<DatabaseSnapshot>,
 ) -> QuestionResult {
     let asked = read_changes(shared, connection, last.as_ref()).await;
     let (moment, changes) = asked.map_err(|error| match error {
@@ -337,10 +333,10 @@ enum NotedChanges {
 }
 
 async fn read_changes(
-    shared: &SharedQuestion,
-    connection: &mut KeptConnection,
-    last: Option<&SeenMoment>,
-) -> Result<(SeenMoment, NotedChanges), StateError> {
+    shared: &ChangePoll,
+    connection: &mut IdleConnection,
+    last: Option<&DatabaseSnapshot>,
+) -> Result<(DatabaseSnapshot, NotedChanges), StateError> {
     let asked_at = Instant::now();
     if let Some((mut session, since)) = connection.take() {
         let read = read_from(&mut session, asked_at, last).await;
@@ -363,8 +359,8 @@ async fn read_changes(
 async fn read_from(
     session: &mut Session,
     asked_at: Instant,
-    last: Option<&SeenMoment>,
-) -> Result<(SeenMoment, NotedChanges), StateError> {
+    last: Option<&DatabaseSnapshot>,
+) -> Result<(DatabaseSnapshot, NotedChanges), StateError> {
     let last = last.filter(|last| last.asked_at.elapsed() < MAX_SILENCE);
     let last = if let Some(last) = last.filter(|last| last.is_new) {
         last
@@ -388,8 +384,8 @@ async fn read_from(
     Ok((now, NotedChanges::Subjects(subjects)))
 }
 
-fn moment_of(row: &PgRow, asked_at: Instant) -> Result<SeenMoment, StateError> {
-    Ok(SeenMoment {
+fn moment_of(row: &PgRow, asked_at: Instant) -> Result<DatabaseSnapshot, StateError> {
+    Ok(DatabaseSnapshot {
         asked_at,
         snapshot: row.try_get("snapshot")?,
         server_start: row.try_get("server_start")?,
@@ -399,12 +395,13 @@ fn moment_of(row: &PgRow, asked_at: Instant) -> Result<SeenMoment, StateError> {
 
 /// Snapshots that are kept until what was visible in them may be deleted.
 #[derive(Debug, Default)]
-struct DeletionMoments(VecDeque<SeenMoment>);
+struct OldSnapshots(VecDeque<DatabaseSnapshot>);
 
-impl DeletionMoments {
+impl OldSnapshots {
     /// Takes note of a moment; returns one that is old enough.
-    fn next(&mut self, now: &SeenMoment) -> Option<SeenMoment> {
-        let since = |moment: &SeenMoment| now.asked_at.saturating_duration_since(moment.asked_at);
+    fn next(&mut self, now: &DatabaseSnapshot) -> Option<DatabaseSnapshot> {
+        let since =
+            |moment: &DatabaseSnapshot| now.asked_at.saturating_duration_since(moment.asked_at);
         self.0
             .retain(|moment| moment.server_start == now.server_start);
         if self
@@ -414,7 +411,7 @@ impl DeletionMoments {
         {
             self.0.push_back(now.clone());
         }
-        let is_old = |moment: &SeenMoment| since(moment) >= NOTES_KEPT;
+        let is_old = |moment: &DatabaseSnapshot| since(moment) >= NOTES_KEPT;
         if self.0.front().is_some_and(is_old) {
             self.0.pop_front()
         } else {
@@ -424,7 +421,7 @@ impl DeletionMoments {
 }
 
 /// Deletes the notes of all that was over at that moment.
-async fn delete_notes(sessions: &OwnSessions, moment: &SeenMoment) -> Result<(), StateError> {
+async fn delete_notes(sessions: &OwnSessions, moment: &DatabaseSnapshot) -> Result<(), StateError> {
     let mut session = sessions.write().await?;
     let delete =
         sqlx::query("DELETE FROM changes WHERE writer < pg_snapshot_xmin($1::text::pg_snapshot)");
@@ -436,8 +433,8 @@ async fn delete_notes(sessions: &OwnSessions, moment: &SeenMoment) -> Result<(),
 mod tests {
     use super::*;
 
-    fn moment(asked_at: Instant, server_start: &str) -> SeenMoment {
-        SeenMoment {
+    fn moment(asked_at: Instant, server_start: &str) -> DatabaseSnapshot {
+        DatabaseSnapshot {
             asked_at,
             snapshot: "5:5:".into(),
             server_start: server_start.into(),
@@ -482,7 +479,7 @@ mod tests {
         assert!(NOTES_KEPT > MAX_SILENCE + DELETION_INTERVAL);
         let start = Instant::now();
         let at = |seconds| moment(start + Duration::from_secs(seconds), "one");
-        let mut moments = DeletionMoments::default();
+        let mut moments = OldSnapshots::default();
         let kept = NOTES_KEPT.as_secs();
         for second in 0..kept {
             assert!(moments.next(&at(second)).is_none(), "{second}");

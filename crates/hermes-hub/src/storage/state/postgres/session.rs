@@ -83,7 +83,7 @@ impl Session {
 
     /// Whether another transaction may be tried on it.
     pub(super) fn is_usable(&self) -> bool {
-        !self.is_lost && self.server.trusts(self.acquired_at.elapsed())
+        !self.is_lost && self.server.may_use(self.acquired_at.elapsed())
     }
 
     /// Statements are kept on the server, unless another server may answer the next transaction.
@@ -155,7 +155,7 @@ impl Session {
             Err(_) => no_answer(),
         };
         self.is_lost = true;
-        self.server.distrust();
+        self.server.mark_replaced();
         // In a transaction, the pool closes it before the next use.
         if let SessionConnection::Direct(connection) = &mut self.connection {
             connection.close_on_drop();

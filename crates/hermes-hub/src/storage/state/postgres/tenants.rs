@@ -18,9 +18,7 @@ use crate::{
             TenantRecord, TenantStore,
             columns::ColumnReader,
             records::{merge_conditions, tenant_from_row},
-            tenant_updates::{
-                MAX_TENANT_UPDATES, TenantUpdate, TenantUpdater as _, update_together,
-            },
+            tenant_updates::{MAX_TENANT_UPDATES, TenantUpdate, TenantUpdater as _, update_batch},
             tenants::label_text,
         },
     },
@@ -203,7 +201,7 @@ impl TenantStore for PostgresState {
         if !update.is_of_one_row() {
             return self.update_alone(update).await;
         }
-        let together = |updates| update_together(self, updates);
+        let together = |updates| update_batch(self, updates);
         self.tenant_updates
             .run(update, MAX_TENANT_UPDATES, together)
             .await

@@ -11,7 +11,7 @@ use crate::{
     RunId, TenantId,
     api_types::{RunError, RunStatus, RunUsage, TenantStatus, Time},
     storage::state::{
-        EndedRun, OverviewStore, StateError, TroubledTenant,
+        EndedRun, OverviewStore, StateError, TenantWithConditions,
         overview::{
             RUNS_OF_A_TENANT, TENANTS_WITH_RUNS, count_from_row, in_trouble, troubled_from_row,
         },
@@ -63,11 +63,11 @@ impl OverviewStore for SqliteState {
         rows.iter().map(count_from_row).collect()
     }
 
-    async fn troubled_tenants(
+    async fn tenants_with_conditions(
         &self,
         only: Option<&[TenantId]>,
         most: u32,
-    ) -> Result<Vec<TroubledTenant>, StateError> {
+    ) -> Result<Vec<TenantWithConditions>, StateError> {
         let mut sql = QueryBuilder::<Sqlite>::new(concat!(
             "SELECT id, display_name, conditions FROM tenants WHERE ",
             in_trouble!("instr"),

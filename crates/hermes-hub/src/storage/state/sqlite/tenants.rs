@@ -22,9 +22,7 @@ use crate::{
             TenantChange, TenantDeletion, TenantFilter, TenantHome, TenantObservation, TenantQuery,
             TenantRecord, TenantStore,
             records::{merge_conditions, tenant_from_row},
-            tenant_updates::{
-                MAX_TENANT_UPDATES, TenantUpdate, TenantUpdater as _, update_together,
-            },
+            tenant_updates::{MAX_TENANT_UPDATES, TenantUpdate, TenantUpdater as _, update_batch},
             tenants::label_text,
         },
     },
@@ -210,7 +208,7 @@ impl TenantStore for SqliteState {
         if !update.is_of_one_row() {
             return self.update_alone(update).await;
         }
-        let together = |updates| update_together(self, updates);
+        let together = |updates| update_batch(self, updates);
         self.tenant_updates
             .run(update, MAX_TENANT_UPDATES, together)
             .await

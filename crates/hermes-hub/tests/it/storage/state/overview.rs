@@ -41,13 +41,16 @@ async fn tenants_in_trouble_are_found_and_others_are_not() {
         let observation = observation(kind, status, reason);
         state.observe_tenant(&id, observation).await.unwrap();
     }
-    let found = state.troubled_tenants(None, 10).await.unwrap();
+    let found = state.tenants_with_conditions(None, 10).await.unwrap();
     let ids: Vec<&str> = found.iter().map(|tenant| tenant.id.as_str()).collect();
     assert_eq!(ids, ["agent", "deaf", "full", "login", "near"]);
-    let two = state.troubled_tenants(None, 2).await.unwrap();
+    let two = state.tenants_with_conditions(None, 2).await.unwrap();
     assert_eq!(two.len(), 2);
     let only = [found[1].id.clone()];
-    let seen = state.troubled_tenants(Some(&only), 10).await.unwrap();
+    let seen = state
+        .tenants_with_conditions(Some(&only), 10)
+        .await
+        .unwrap();
     assert_eq!(seen, [found[1].clone()]);
     let counts = state.tenant_counts(Some(&only)).await.unwrap();
     assert_eq!(counts.iter().map(|(_, count)| count).sum::<u64>(), 1);

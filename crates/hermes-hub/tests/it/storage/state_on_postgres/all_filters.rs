@@ -140,7 +140,7 @@ async fn read_sums(state: &dyn State) {
     let (only, now) = (Some(some_tenants()), Time::now());
     for only in [None, only.as_deref()] {
         state.tenant_counts(only).await.unwrap();
-        state.troubled_tenants(only, 10).await.unwrap();
+        state.tenants_with_conditions(only, 10).await.unwrap();
         state.ended_runs(only, now, 10).await.unwrap();
         let page = page_after(&["1", "acme", "job"]);
         state.next_jobs(only, &page).await.unwrap();

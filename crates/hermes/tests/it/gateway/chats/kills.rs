@@ -31,9 +31,9 @@ fn answer_text(round: usize) -> String {
 }
 
 /// The numbers of a generator, each below its limit.
-struct Moments(u64);
+struct RandomDelays(u64);
 
-impl Moments {
+impl RandomDelays {
     fn next(&mut self, below: u64) -> Duration {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -56,7 +56,7 @@ fn killed_at_any_moment_every_message_is_answered_once() {
         script = script.rule(&format!("task-{round}."), answer);
     }
     let places = ThreePlatformHome::new(script);
-    let mut moments = Moments(u64::from(std::process::id()) << 20 | 0x9e37);
+    let mut moments = RandomDelays(u64::from(std::process::id()) << 20 | 0x9e37);
     let mut gateway = places.start();
     let mut in_doubt = BTreeSet::new();
     for round in 0..kills {

@@ -20,7 +20,7 @@ use crate::{
     storage::state::{
         NewHubEvent, StateError, TenantRecord,
         records::tenant_from_row,
-        tenant_updates::{TenantUpdate, TenantUpdater, TogetherError},
+        tenant_updates::{BatchError, TenantUpdate, TenantUpdater},
     },
 };
 
@@ -84,8 +84,8 @@ impl TenantUpdater for PostgresState {
     async fn update_rows(
         &self,
         updates: &[TenantUpdate],
-    ) -> Result<Vec<Option<TenantRecord>>, TogetherError> {
-        let mut write = self.begin_change().await.map_err(TogetherError::All)?;
+    ) -> Result<Vec<Option<TenantRecord>>, BatchError> {
+        let mut write = self.begin_change().await.map_err(BatchError::All)?;
         let changed = async {
             let mut changed = change_rows(&mut write, updates).await?;
             let records: Vec<_> = updates
@@ -106,10 +106,10 @@ impl TenantUpdater for PostgresState {
         let records = match changed.await {
             Ok(records) => records,
             // Without a connection each of them would wait for the server once more.
-            Err(error) if write.is_lost() => return Err(TogetherError::All(error)),
-            Err(_) => return Err(TogetherError::TryAlone),
+            Err(error) if write.is_lost() => return Err(BatchError::All(error)),
+            Err(_) => return Err(BatchError::TryAlone),
         };
-        write.commit().await.map_err(TogetherError::All)?;
+        write.commit().await.map_err(BatchError::All)?;
         self.tell_watchers();
         Ok(records)
     }

@@ -19,7 +19,7 @@ use crate::{
     storage::state::{
         NewHubEvent, StateError, TenantRecord,
         records::tenant_from_row,
-        tenant_updates::{TenantUpdate, TenantUpdater, TogetherError},
+        tenant_updates::{BatchError, TenantUpdate, TenantUpdater},
     },
 };
 
@@ -86,10 +86,10 @@ impl TenantUpdater for SqliteState {
     async fn update_rows(
         &self,
         updates: &[TenantUpdate],
-    ) -> Result<Vec<Option<TenantRecord>>, TogetherError> {
+    ) -> Result<Vec<Option<TenantRecord>>, BatchError> {
         let ids: Vec<&TenantId> = updates.iter().map(|update| &update.id).collect();
         let begun = self.begin_change(Affected::Tenants(&ids)).await;
-        let mut write = begun.map_err(TogetherError::All)?;
+        let mut write = begun.map_err(BatchError::All)?;
         let changed = async {
             let mut changed = change_rows(&mut write, updates).await?;
             let records: Vec<_> = ids.iter().map(|id| changed.remove(*id)).collect();
@@ -105,9 +105,9 @@ impl TenantUpdater for SqliteState {
             Ok::<_, StateError>(records)
         };
         let Ok(records) = changed.await else {
-            return Err(TogetherError::TryAlone);
+            return Err(BatchError::TryAlone);
         };
-        commit(write).await.map_err(TogetherError::All)?;
+        commit(write).await.map_err(BatchError::All)?;
         self.tell_watchers();
         Ok(records)
     }

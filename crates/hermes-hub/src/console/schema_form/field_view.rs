@@ -17,20 +17,20 @@ pub(in crate::console) enum FormItem {
         description: Option<String>,
     },
     GroupEnd,
-    Field(ShownField),
+    Field(FieldView),
     /// A box for each value of a list.
-    Boxes(ShownField, Vec<ShownChoice>),
+    Boxes(FieldView, Vec<ChoiceView>),
 }
 
 /// A value that can be chosen.
-pub(in crate::console) struct ShownChoice {
+pub(in crate::console) struct ChoiceView {
     /// As the form sends it.
     pub(in crate::console) value: String,
     pub(in crate::console) title: String,
     pub(in crate::console) is_chosen: bool,
 }
 
-pub(in crate::console) struct ShownField {
+pub(in crate::console) struct FieldView {
     pub(in crate::console) id: String,
     pub(in crate::console) name: String,
     pub(in crate::console) label: String,
@@ -48,7 +48,7 @@ pub(in crate::console) enum FieldControl {
     /// An `input` with its type and its further attributes.
     Input(&'static str, Vec<(&'static str, String)>),
     Text,
-    Choice(Vec<ShownChoice>),
+    Choice(Vec<ChoiceView>),
     YesNo,
     /// One item a line.
     Lines,
@@ -140,7 +140,7 @@ impl FormFill<'_> {
                     .as_ref()
                     .map_or_else(String::new, |default| default_text(default, &field.shape)),
             };
-            let shown = self.identified(ShownField {
+            let shown = self.identified(FieldView {
                 id: String::new(),
                 name: field.name.clone(),
                 label,
@@ -175,7 +175,7 @@ impl FormFill<'_> {
 
     fn show_json(&mut self) {
         let value = self.typed_value(JSON_FIELD);
-        let shown = self.identified(ShownField {
+        let shown = self.identified(FieldView {
             id: String::new(),
             name: JSON_FIELD.to_owned(),
             label: "JSON".to_owned(),
@@ -188,7 +188,7 @@ impl FormFill<'_> {
         self.items.push(FormItem::Field(shown));
     }
 
-    fn identified(&self, mut field: ShownField) -> ShownField {
+    fn identified(&self, mut field: FieldView) -> FieldView {
         // Names come from the server; ids must be plain.
         field.id = format!("{}-{}", self.ids, self.items.len());
         field.problem = self.problems.get(&field.name).map(|problem| problem.text());
@@ -206,10 +206,10 @@ impl FormFill<'_> {
     }
 }
 
-fn show_choices(choices: &[SchemaChoice], is_chosen: impl Fn(&str) -> bool) -> Vec<ShownChoice> {
+fn show_choices(choices: &[SchemaChoice], is_chosen: impl Fn(&str) -> bool) -> Vec<ChoiceView> {
     let shown = choices.iter().map(|choice| {
         let value = choice_text(&choice.value);
-        ShownChoice {
+        ChoiceView {
             title: choice.title.clone().unwrap_or_else(|| value.clone()),
             is_chosen: is_chosen(&value),
             value,

@@ -28,15 +28,15 @@ impl Drop for HomeUse {
 }
 
 /// A tenant that is being handed over, until this is gone.
-pub struct LeavingTenant {
+pub struct TenantHandover {
     leases: Arc<Leases>,
     tenant: TenantId,
     over: watch::Sender<bool>,
 }
 
-impl Drop for LeavingTenant {
+impl Drop for TenantHandover {
     fn drop(&mut self) {
-        self.leases.states.lock().leaving.remove(&self.tenant);
+        self.leases.states.lock().handovers.remove(&self.tenant);
         let _ = self.over.send(true);
     }
 }
@@ -48,7 +48,7 @@ impl Leases {
             return None;
         }
         let mut states = self.states.lock();
-        if states.leaving.contains_key(tenant) {
+        if states.handovers.contains_key(tenant) {
             return None;
         }
         *states.uses.entry(tenant.clone()).or_default() += 1;
@@ -60,20 +60,20 @@ impl Leases {
 
     /// Begins to hand a tenant over: no work begins on its home, and what goes on gets this long. `None` if somebody
     /// else does that.
-    pub async fn start_leaving(
+    pub async fn start_handover(
         self: &Arc<Self>,
         tenant: &TenantId,
         timeout: Duration,
-    ) -> Option<LeavingTenant> {
+    ) -> Option<TenantHandover> {
         let (over, is_over) = watch::channel(false);
         {
             let mut states = self.states.lock();
-            if states.leaving.contains_key(tenant) {
+            if states.handovers.contains_key(tenant) {
                 return None;
             }
-            states.leaving.insert(tenant.clone(), is_over);
+            states.handovers.insert(tenant.clone(), is_over);
         }
-        let leaving = LeavingTenant {
+        let handover = TenantHandover {
             leases: Arc::clone(self),
             tenant: tenant.clone(),
             over,
@@ -92,14 +92,14 @@ impl Leases {
         if tokio::time::timeout(timeout, unused).await.is_err() {
             tracing::warn!(%tenant, "requests did not end before the lease ended; their writes are refused");
         }
-        Some(leaving)
+        Some(handover)
     }
 
     /// Returns when a tenant is not being handed over, at once for most.
     pub async fn wait_until_left(&self, tenant: &TenantId) {
-        let leaving = self.states.lock().leaving.get(tenant).cloned();
-        if let Some(mut leaving) = leaving {
-            let _ = leaving.wait_for(|is_over| *is_over).await;
+        let handover = self.states.lock().handovers.get(tenant).cloned();
+        if let Some(mut handover) = handover {
+            let _ = handover.wait_for(|is_over| *is_over).await;
         }
     }
 }
