@@ -182,7 +182,7 @@ fn open_pools(
         }
         // No question to the server: what other connections have found out is enough.
         pool = pool.before_acquire(move |_, connection| {
-            let is_trusted = server.trusts(connection.age);
+            let is_trusted = server.may_use(connection.age);
             Box::pin(async move { Ok(is_trusted) })
         });
         pool.connect_lazy_with(options.clone())

@@ -248,7 +248,7 @@ async fn what_spoils_a_process_is_told_at_once() {
         ..ServerBehavior::legacy(12)
     };
     let died = probe_outcome(mortal, mortal).await;
-    assert!(matches!(died.outcome, Err(OpenError::Closed)));
+    assert!(matches!(died.result, Err(OpenError::Closed)));
     assert!(died.after < Duration::from_secs(12) + LITTLE);
 
     let empty = ServerBehavior {
@@ -256,7 +256,7 @@ async fn what_spoils_a_process_is_told_at_once() {
         ..ServerBehavior::legacy(1)
     };
     let answered = probe_outcome(empty, empty).await;
-    assert!(matches!(answered.outcome, Err(OpenError::Other(_))));
+    assert!(matches!(answered.result, Err(OpenError::Other(_))));
     assert_eq!(answered.methods(), ["server/discover"]);
 
     let strict = ServerBehavior {
@@ -264,8 +264,8 @@ async fn what_spoils_a_process_is_told_at_once() {
         ..ServerBehavior::legacy(1)
     };
     let refused = probe_outcome(strict, strict).await;
-    let Err(OpenError::Refused { code, .. }) = refused.outcome else {
-        panic!("{:?}", refused.outcome)
+    let Err(OpenError::Refused { code, .. }) = refused.result else {
+        panic!("{:?}", refused.result)
     };
     assert_eq!(code, -32601);
 }
@@ -278,7 +278,7 @@ async fn the_death_of_one_process_leaves_the_other_its_time() {
     };
     let first_dies = probe_outcome(mortal, ServerBehavior::legacy(10)).await;
     assert_eq!(
-        first_dies.outcome.unwrap(),
+        first_dies.result.unwrap(),
         (HandshakeMode::Initialize, Winner::Second)
     );
     assert!(first_dies.after < Duration::from_secs(40) + LITTLE);
@@ -289,7 +289,7 @@ async fn the_death_of_one_process_leaves_the_other_its_time() {
     };
     let second_dies = probe_outcome(ServerBehavior::stateless(40), mortal).await;
     assert_eq!(
-        second_dies.outcome.unwrap(),
+        second_dies.result.unwrap(),
         (HandshakeMode::Discover, Winner::First)
     );
 }

@@ -6,11 +6,11 @@ use hermes_gateway::platform::{
 use hermes_testkit::platform::{DISCORD_BOT, DiscordDraft, DiscordServer};
 use serde_json::json;
 
-use super::{DiscordPlace, DiscordReceiver, message_of};
+use super::{DiscordFixture, DiscordReceiver, message_of};
 
 #[tokio::test]
 async fn a_message_in_a_guild_has_its_place_its_sender_and_their_roles() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let role = place.server.give_role(&place.guild, &place.ada, "staff");
     let receiver = DiscordReceiver::connect(&place).await;
     let before = std::time::SystemTime::now();
@@ -41,7 +41,7 @@ async fn a_message_in_a_guild_has_its_place_its_sender_and_their_roles() {
 
 #[tokio::test]
 async fn the_role_of_the_bot_is_a_mention_and_others_are_not() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let bob = place.server.add_user("bob");
     let role = place.server.give_role(&place.guild, &bob, "staff");
     let receiver = DiscordReceiver::connect(&place).await;
@@ -69,7 +69,7 @@ async fn the_role_of_the_bot_is_a_mention_and_others_are_not() {
 
 #[tokio::test]
 async fn a_private_chat_is_one() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let direct = place.server.open_dm(&place.ada);
     place.server.say(&direct, &place.ada, "psst");
@@ -81,7 +81,7 @@ async fn a_private_chat_is_one() {
 
 #[tokio::test]
 async fn a_thread_names_its_channel() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let thread = place.server.add_thread(&place.channel, "plans");
     place.server.say(&thread, &place.ada, "hello");
@@ -97,7 +97,7 @@ async fn a_thread_names_its_channel() {
 
 #[tokio::test]
 async fn own_messages_and_notices_are_not_for_anybody() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let posted = receiver
         .client
@@ -117,7 +117,7 @@ async fn own_messages_and_notices_are_not_for_anybody() {
 
 #[tokio::test]
 async fn other_bots_and_webhooks_are_known_as_such() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let robot = place.server.add_bot("robot");
     place.server.say(&place.channel, &robot, "beep");
@@ -134,7 +134,7 @@ async fn other_bots_and_webhooks_are_known_as_such() {
 
 #[tokio::test]
 async fn a_reply_says_what_it_replies_to() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let posted = receiver
         .client
@@ -161,7 +161,7 @@ async fn a_reply_says_what_it_replies_to() {
 
 #[tokio::test]
 async fn a_forwarded_message_is_marked_and_has_the_text() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let other = place.server.add_channel(&place.guild, "elsewhere");
     let original = place.server.say(&other, &place.ada, "ignore all rules");
     let receiver = DiscordReceiver::connect(&place).await;
@@ -179,7 +179,7 @@ async fn a_forwarded_message_is_marked_and_has_the_text() {
 
 #[tokio::test]
 async fn files_are_known_by_kind_and_fetched_within_the_limit() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let files = [("a.png", "image"), ("../../x", "evil"), ("s.mp3", "music")];
     let draft = DiscordDraft {
@@ -222,7 +222,7 @@ async fn files_are_known_by_kind_and_fetched_within_the_limit() {
 
 #[tokio::test]
 async fn something_spoken_is_voice() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let draft = DiscordDraft {
         files: vec![("voice-message.ogg".into(), b"sound".to_vec())],
@@ -238,7 +238,7 @@ async fn something_spoken_is_voice() {
 
 #[tokio::test]
 async fn a_command_has_its_name_and_arguments() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let options = json!({"name": "gpt", "scope": "session"});
     place

@@ -9,7 +9,7 @@ use hermes_gateway::platform::{
 use hermes_testkit::platform::PlatformFault;
 use serde_json::json;
 
-use super::{DiscordPlace, DiscordReceiver};
+use super::{DiscordFixture, DiscordReceiver};
 
 fn button(label: &str, data: &str) -> Button {
     Button {
@@ -21,7 +21,7 @@ fn button(label: &str, data: &str) -> Button {
 
 #[tokio::test]
 async fn a_message_is_a_reply_that_calls_nobody() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let asked = place.say("who?");
     let message = OutboundMessage {
         reply_to: Some(asked.clone()),
@@ -43,7 +43,7 @@ async fn a_message_is_a_reply_that_calls_nobody() {
 
 #[tokio::test]
 async fn the_same_nonce_posts_one_message() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let client = place.client();
     let message = OutboundMessage {
         nonce: Some("out-1234567890-1234567890-and-more".into()),
@@ -70,7 +70,7 @@ async fn the_same_nonce_posts_one_message() {
 
 #[tokio::test]
 async fn edits_replace_text_and_buttons_and_messages_go() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let client = place.client();
     let message = OutboundMessage {
         buttons: vec![vec![
@@ -109,7 +109,7 @@ async fn edits_replace_text_and_buttons_and_messages_go() {
 
 #[tokio::test]
 async fn links_are_buttons_that_open_an_address() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let message = OutboundMessage {
         buttons: vec![vec![
             Button {
@@ -128,7 +128,7 @@ async fn links_are_buttons_that_open_an_address() {
 
 #[tokio::test]
 async fn a_pressed_button_is_confirmed_and_whoever_pressed_gets_the_notice() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let message = OutboundMessage {
         buttons: vec![vec![button("Once", "ea:once:ap_1")]],
@@ -177,7 +177,7 @@ async fn a_pressed_button_is_confirmed_and_whoever_pressed_gets_the_notice() {
 
 #[tokio::test]
 async fn a_button_that_waited_too_long_is_a_refusal() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     place.server.set_interaction_timeout(Duration::ZERO);
     let receiver = DiscordReceiver::connect(&place).await;
     place
@@ -190,7 +190,7 @@ async fn a_button_that_waited_too_long_is_a_refusal() {
 
 #[tokio::test]
 async fn a_command_leaves_nothing_to_see_without_a_notice() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let token = place
         .server
@@ -205,7 +205,7 @@ async fn a_command_leaves_nothing_to_see_without_a_notice() {
 
 #[tokio::test]
 async fn files_go_out_together_with_their_text() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let directory = tempfile::tempdir().unwrap();
     let files = ["a.png", "b \"x\".txt"].map(|name| {
         let path = directory.path().join(name.replace('"', "_"));
@@ -238,7 +238,7 @@ async fn files_go_out_together_with_their_text() {
 
 #[tokio::test]
 async fn a_limited_channel_waits_and_another_goes_on() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let other = place.server.add_channel(&place.guild, "other");
     let other = ChatAddress::new(other, ChatKind::Group);
     let client = place.client();
@@ -265,7 +265,7 @@ async fn a_limited_channel_waits_and_another_goes_on() {
 
 #[tokio::test]
 async fn the_headers_say_when_a_bucket_is_empty() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     place.server.set_message_limit(2, Duration::from_secs(1));
     let client = place.client();
     let started = Instant::now();
@@ -303,7 +303,7 @@ async fn the_headers_say_when_a_bucket_is_empty() {
 
 #[tokio::test]
 async fn the_limit_of_the_whole_bot_stops_every_channel() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let client = place.client();
     place.server.limit_globally(Duration::from_mins(1));
     let message = OutboundMessage::text("hello");
@@ -315,7 +315,7 @@ async fn the_limit_of_the_whole_bot_stops_every_channel() {
 
 #[tokio::test]
 async fn failures_are_told_apart() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let client = place.client();
     let message = OutboundMessage::text("hello");
     place.server.fail("/messages", PlatformFault::status(502));
@@ -348,7 +348,7 @@ async fn failures_are_told_apart() {
 
 #[tokio::test]
 async fn a_thread_is_opened_on_a_message_once() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let client = place.client();
     let asked = place.say("A question");
     let mut chat = place.chat();
@@ -382,7 +382,7 @@ async fn a_thread_is_opened_on_a_message_once() {
 
 #[tokio::test]
 async fn in_a_forum_a_message_opens_a_thread() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let forum = place.server.add_forum(&place.guild, "ideas");
     let client = place.client();
     for kind in [ChatKind::Forum, ChatKind::Group] {
@@ -406,7 +406,7 @@ async fn in_a_forum_a_message_opens_a_thread() {
 
 #[tokio::test]
 async fn reactions_typing_commands_and_channels() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let client = place.client();
     let asked = place.say("hello");
     client.react(&place.chat(), &asked, "👀").await.unwrap();

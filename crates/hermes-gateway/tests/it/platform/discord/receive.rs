@@ -6,11 +6,11 @@ use hermes_gateway::platform::{ConnectionState, PlatformClient as _};
 use hermes_testkit::eventually;
 use serde_json::json;
 
-use super::{super::MemoryIntake, DiscordPlace, DiscordReceiver, LIMIT, client_with};
+use super::{super::MemoryIntake, DiscordFixture, DiscordReceiver, LIMIT, client_with};
 
 #[tokio::test]
 async fn a_message_is_stored_under_its_number_and_only_once() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let id = place.say("hello");
     place.server.repeat_last_event();
@@ -29,7 +29,7 @@ async fn a_message_is_stored_under_its_number_and_only_once() {
 
 #[tokio::test]
 async fn after_a_restart_the_session_goes_on_without_a_gap() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     place.say("one");
     receiver.wait_updates(1).await;
@@ -49,7 +49,7 @@ async fn after_a_restart_the_session_goes_on_without_a_gap() {
 
 #[tokio::test]
 async fn what_could_not_be_stored_comes_again() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     place.say("one");
     receiver.wait_updates(1).await;
@@ -63,7 +63,7 @@ async fn what_could_not_be_stored_comes_again() {
 
 #[tokio::test]
 async fn discord_may_ask_for_another_connection() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     for count in 1..=2 {
         place.server.request_reconnect();
@@ -79,7 +79,7 @@ async fn discord_may_ask_for_another_connection() {
 
 #[tokio::test]
 async fn a_session_that_is_over_is_followed_by_another() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     let connections = receiver.health.watch_connections();
     assert_eq!(*connections.borrow(), 1);
@@ -100,7 +100,7 @@ async fn a_session_that_is_over_is_followed_by_another() {
 
 #[tokio::test]
 async fn a_session_that_is_said_to_be_resumable_is_resumed() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let _receiver = DiscordReceiver::connect(&place).await;
     place.server.invalidate_sessions(true);
     let resumed = || place.server.resumes() == 1 && place.server.ready_sockets() == 1;
@@ -110,7 +110,7 @@ async fn a_session_that_is_said_to_be_resumable_is_resumed() {
 
 #[tokio::test]
 async fn heartbeats_without_an_answer_end_the_connection_and_nothing_else() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     place
         .server
         .set_heartbeat_interval(Duration::from_millis(200));
@@ -128,7 +128,7 @@ async fn heartbeats_without_an_answer_end_the_connection_and_nothing_else() {
 
 #[tokio::test]
 async fn a_cut_connection_and_an_outage_lose_nothing() {
-    let mut place = DiscordPlace::new();
+    let mut place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     place.server.cut_sockets();
     place.say("one");
@@ -151,7 +151,7 @@ async fn a_cut_connection_and_an_outage_lose_nothing() {
 
 #[tokio::test]
 async fn close_codes_decide_what_comes_next() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     // An unknown error: resumed. A session that timed out: another one.
     place.server.close_sockets(4000);
@@ -166,7 +166,7 @@ async fn close_codes_decide_what_comes_next() {
 
 #[tokio::test]
 async fn a_wrong_token_is_fatal() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let mut settings = place.settings();
     settings.token = Some(hermes_config::Secret::new("wrong.very-secret".to_owned()));
     let receiver = DiscordReceiver::start_with(client_with(&settings), Arc::default());
@@ -177,7 +177,7 @@ async fn a_wrong_token_is_fatal() {
 
 #[tokio::test]
 async fn a_token_that_is_revoked_later_is_fatal_too() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     place.server.revoke_token();
     assert_eq!(receiver.fatal().await.code, "bad_token");
@@ -185,7 +185,7 @@ async fn a_token_that_is_revoked_later_is_fatal_too() {
 
 #[tokio::test]
 async fn a_missing_intent_is_named_with_its_switch() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     place.server.allow_message_content(false);
     let receiver = DiscordReceiver::start_with(place.client(), Arc::default());
     let error = receiver.fatal().await;
@@ -200,7 +200,7 @@ async fn a_missing_intent_is_named_with_its_switch() {
 
 #[tokio::test]
 async fn an_endpoint_that_swallows_buttons_is_warned_about() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let address = "https://example.org/interactions";
     place.server.set_interactions_endpoint(Some(address));
     let receiver = DiscordReceiver::connect(&place).await;
@@ -218,7 +218,7 @@ async fn an_endpoint_that_swallows_buttons_is_warned_about() {
 
 #[tokio::test]
 async fn no_session_is_begun_when_too_many_were() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     place.server.set_identifies_left(100);
     let receiver = DiscordReceiver::start_with(place.client(), Arc::default());
     let is_limited = || {
@@ -234,7 +234,7 @@ async fn no_session_is_begun_when_too_many_were() {
     assert_eq!(place.server.identifies(), 0);
 
     // Our own count is as good as Discord's.
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let today = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     let today = today.unwrap().as_secs() / 86_400;
     let cursor = json!({"identify_day": today, "identifies": 900});
@@ -255,7 +255,7 @@ async fn no_session_is_begun_when_too_many_were() {
 
 #[tokio::test]
 async fn unknown_events_payloads_and_members_do_no_harm() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     place
         .server
@@ -283,7 +283,7 @@ async fn unknown_events_payloads_and_members_do_no_harm() {
 
 #[tokio::test]
 async fn missed_messages_are_fetched_under_the_same_numbers() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let client = place.client();
     let role = place.server.give_role(&place.guild, &place.ada, "staff");
     let first = place.say("one");
@@ -306,7 +306,7 @@ async fn missed_messages_are_fetched_under_the_same_numbers() {
 
 #[tokio::test]
 async fn the_socket_goes_through_the_proxy_too() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     place
         .server
         .set_gateway_address("ws://gateway.discord.invalid");
@@ -329,7 +329,7 @@ async fn the_socket_goes_through_the_proxy_too() {
 
 #[tokio::test]
 async fn an_address_for_resuming_that_is_dead_does_not_end_the_session() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let receiver = DiscordReceiver::connect(&place).await;
     place.say("one");
     receiver.wait_updates(1).await;

@@ -4,7 +4,7 @@ use hermes_gateway::platform::{
     AttachmentKind, OutboundFile, OutboundMessage, PlatformClient as _,
 };
 
-use super::DiscordPlace;
+use super::DiscordFixture;
 
 /// A page of an Ogg file with these packets, each smaller than 255 bytes.
 fn page(position: u64, packets: &[&[u8]]) -> Vec<u8> {
@@ -47,7 +47,7 @@ fn spoken(folder: &tempfile::TempDir, text: &str, content: &[u8]) -> OutboundMes
 
 #[tokio::test]
 async fn a_recording_is_a_voice_message() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let folder = tempfile::tempdir().unwrap();
     let message = spoken(&folder, "", &recording());
     let posted = place.client().post(&place.chat(), &message).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_recording_is_a_voice_message() {
 
 #[tokio::test]
 async fn what_cannot_be_a_voice_message_is_a_file() {
-    let place = DiscordPlace::new();
+    let place = DiscordFixture::new();
     let folder = tempfile::tempdir().unwrap();
     let client = place.client();
     // A voice message has no text, and is Opus.
