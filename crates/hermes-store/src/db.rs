@@ -31,6 +31,7 @@ mod group;
 mod open;
 pub(crate) mod row;
 pub(crate) mod schema;
+mod single_statement;
 pub(crate) mod state;
 
 pub(crate) use crate::error::sqlite_message;

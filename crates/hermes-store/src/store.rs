@@ -12,7 +12,9 @@ use hermes_config::{
     Home,
     sync::{Mutex, MutexGuard},
 };
-use sqlx::{AssertSqlSafe, SqlSafeStr, SqlStr, SqlitePool};
+use sqlx::{
+    AssertSqlSafe, SqlSafeStr, SqlStr, Sqlite, SqlitePool, query::Query, sqlite::SqliteArguments,
+};
 
 use crate::{
     SessionId, StoreError,
@@ -131,6 +133,14 @@ impl Store {
 
     pub(crate) async fn begin(&self) -> Result<DatabaseWrite<'_>, StoreError> {
         self.inner.database.begin().await
+    }
+
+    /// Runs one statement as a write of its own. Returns how many rows it changed.
+    pub(crate) async fn execute<'q>(
+        &self,
+        statement: impl Fn() -> Query<'q, Sqlite, SqliteArguments>,
+    ) -> Result<u64, StoreError> {
+        self.inner.database.execute(statement).await
     }
 
     pub(crate) fn error(&self, error: sqlx::Error) -> StoreError {

@@ -74,17 +74,15 @@ impl Store {
         session: &SessionId,
         prompt: MessageId,
     ) -> Result<(), StoreError> {
-        let mut write = self.begin().await?;
-        sqlx::query(
-            "UPDATE messages SET active = 0, compacted = 0 WHERE session_id = ?1 AND id > ?2 AND active = 1 \
-             AND role = 'assistant' AND tool_calls IS NULL AND finish_reason = 'interrupted'",
-        )
-        .bind(session.as_str())
-        .bind(prompt.0)
-        .execute(&mut *write)
-        .await
-        .map_err(|error| self.error(error))?;
-        write.commit().await
+        let changed = self.execute(|| {
+            sqlx::query(
+                "UPDATE messages SET active = 0, compacted = 0 WHERE session_id = ?1 AND id > ?2 AND active = 1 \
+                 AND role = 'assistant' AND tool_calls IS NULL AND finish_reason = 'interrupted'",
+            )
+            .bind(session.as_str())
+            .bind(prompt.0)
+        });
+        changed.await.map(drop)
     }
 
     /// The last message of a session, if it is an answer of the model with this text.
@@ -116,14 +114,12 @@ impl Store {
         message: MessageId,
         platform_message: &str,
     ) -> Result<(), StoreError> {
-        let mut write = self.begin().await?;
-        sqlx::query("UPDATE messages SET platform_message_id = ?2 WHERE id = ?1")
-            .bind(message.0)
-            .bind(platform_message)
-            .execute(&mut *write)
-            .await
-            .map_err(|error| self.error(error))?;
-        write.commit().await
+        let changed = self.execute(|| {
+            sqlx::query("UPDATE messages SET platform_message_id = ?2 WHERE id = ?1")
+                .bind(message.0)
+                .bind(platform_message)
+        });
+        changed.await.map(drop)
     }
 
     /// The text of a message that the bot sent to a chat, by the platform's id of it.

@@ -214,17 +214,14 @@ impl RuntimeStore {
         key: &InboxKey,
         session_key: Option<&SessionKey>,
     ) -> Result<bool, StoreError> {
-        let mut write = self.database.begin_in_group().await?;
-        let done = sqlx::query(sql)
-            .bind(&key.platform)
-            .bind(&key.account)
-            .bind(&key.event_id)
-            .bind(session_key.map(SessionKey::as_str))
-            .execute(&mut *write)
-            .await
-            .map_err(|error| self.database.error(error))?;
-        write.commit().await?;
-        Ok(done.rows_affected() > 0)
+        let changed = self.database.execute(|| {
+            sqlx::query(sql)
+                .bind(&key.platform)
+                .bind(&key.account)
+                .bind(&key.event_id)
+                .bind(session_key.map(SessionKey::as_str))
+        });
+        Ok(changed.await? > 0)
     }
 
     /// Forgets updates that are done and were received that long ago.

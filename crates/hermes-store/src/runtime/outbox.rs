@@ -235,18 +235,17 @@ impl RuntimeStore {
         wait: Duration,
         error: &str,
     ) -> Result<(), StoreError> {
-        let mut write = self.database.begin_in_group().await?;
-        sqlx::query(
-            "UPDATE outbox SET attempts = attempts + 1, last_error = ?2, updated_at = ?3, next_at = ?4 WHERE id = ?1",
-        )
-        .bind(id)
-        .bind(error)
-        .bind(failed_at)
-        .bind(failed_at + wait.as_secs_f64())
-        .execute(&mut *write)
-        .await
-        .map_err(|error| self.database.error(error))?;
-        write.commit().await
+        let changed = self.database.execute(|| {
+            sqlx::query(
+                "UPDATE outbox SET attempts = attempts + 1, last_error = ?2, updated_at = ?3, next_at = ?4 \
+                 WHERE id = ?1",
+            )
+            .bind(id)
+            .bind(error)
+            .bind(failed_at)
+            .bind(failed_at + wait.as_secs_f64())
+        });
+        changed.await.map(drop)
     }
 
     /// It cannot be sent, and neither are the chunks of the same message that wait behind it.
@@ -293,15 +292,11 @@ impl RuntimeStore {
         id: i64,
         text: Option<&str>,
     ) -> Result<(), StoreError> {
-        let mut write = self.database.begin_in_group().await?;
-        sqlx::query(sql)
-            .bind(id)
-            .bind(text)
-            .bind(epoch_seconds())
-            .execute(&mut *write)
-            .await
-            .map_err(|error| self.database.error(error))?;
-        write.commit().await
+        let now = epoch_seconds();
+        let changed = self
+            .database
+            .execute(|| sqlx::query(sql).bind(id).bind(text).bind(now));
+        changed.await.map(drop)
     }
 
     /// What became of the message with this key; `None` if it was never queued.

@@ -7,7 +7,11 @@ use std::time::Duration;
 
 use hermes_config::random::random_digits;
 use serde_json::{Map, Value};
-use sqlx::{SqliteConnection, sqlite::SqliteRow};
+use sqlx::{
+    Sqlite, SqliteConnection,
+    query::Query,
+    sqlite::{SqliteArguments, SqliteRow},
+};
 
 use super::RuntimeStore;
 use crate::{SessionId, StoreError, clock::epoch_seconds, db::row};
@@ -189,30 +193,19 @@ impl Run {
 impl RuntimeStore {
     /// Stores a run, unless its key names an earlier one.
     pub async fn create_run(&self, new: &NewRun) -> Result<RunAcceptance, StoreError> {
+        let now = epoch_seconds();
+        let Some(idempotency) = &new.idempotency else {
+            self.database.execute(|| insert_run(new, now)).await?;
+            return Ok(RunAcceptance::New);
+        };
         let error = |error| self.database.error(error);
         let mut write = self.database.begin().await?;
-        if let Some(idempotency) = &new.idempotency {
-            let found = find_by_key(&mut write, idempotency).await.map_err(error)?;
-            if let Some(accepted) = found {
-                return Ok(accepted);
-            }
+        let found = find_by_key(&mut write, idempotency).await.map_err(error)?;
+        if let Some(accepted) = found {
+            return Ok(accepted);
         }
-        let now = epoch_seconds();
-        sqlx::query(
-            "INSERT INTO runs (id, session_id, status, input, created_at, updated_at, idempotency_key, source, \
-             job_id, fingerprint) VALUES (?1, ?2, 'queued', ?3, ?4, ?4, ?5, ?6, ?7, ?8)",
-        )
-        .bind(&new.id)
-        .bind(new.session.as_ref().map(SessionId::as_str))
-        .bind(new.input.to_string())
-        .bind(now)
-        .bind(new.idempotency.as_ref().map(|it| &it.key))
-        .bind(&new.source)
-        .bind(&new.job)
-        .bind(new.idempotency.as_ref().map(|it| &it.fingerprint))
-        .execute(&mut *write)
-        .await
-        .map_err(error)?;
+        let inserted = insert_run(new, now).execute(&mut *write).await;
+        inserted.map_err(error)?;
         write.commit_without_checkpoint().await?;
         Ok(RunAcceptance::New)
     }
@@ -253,12 +246,9 @@ impl RuntimeStore {
 
     /// Says how far a run is. Returns whether it was not over yet.
     pub async fn set_run_status(&self, id: &str, status: RunStatus) -> Result<bool, StoreError> {
-        let mut write = self.database.begin().await?;
-        let changed = set_status(&mut write, id, status)
-            .await
-            .map_err(|error| self.database.error(error))?;
-        write.commit().await?;
-        Ok(changed)
+        let now = epoch_seconds();
+        let changed = self.database.execute(|| update_status(id, status, now));
+        Ok(changed.await? > 0)
     }
 
     /// Adds events, all or none, and perhaps says how far the run is. Returns the number of the last one.
@@ -271,7 +261,8 @@ impl RuntimeStore {
         let mut write = self.database.begin().await?;
         let appended = async {
             if let Some(status) = status {
-                set_status(&mut write, id, status).await?;
+                let update = update_status(id, status, epoch_seconds());
+                update.execute(&mut *write).await?;
             }
             append(&mut write, id, events).await
         };
@@ -387,22 +378,30 @@ async fn find_by_key(
     ))
 }
 
-async fn set_status(
-    connection: &mut SqliteConnection,
-    id: &str,
-    status: RunStatus,
-) -> Result<bool, sqlx::Error> {
+fn insert_run(new: &NewRun, now: f64) -> Query<'_, Sqlite, SqliteArguments> {
+    sqlx::query(
+        "INSERT INTO runs (id, session_id, status, input, created_at, updated_at, idempotency_key, source, \
+         job_id, fingerprint) VALUES (?1, ?2, 'queued', ?3, ?4, ?4, ?5, ?6, ?7, ?8)",
+    )
+    .bind(&new.id)
+    .bind(new.session.as_ref().map(SessionId::as_str))
+    .bind(new.input.to_string())
+    .bind(now)
+    .bind(new.idempotency.as_ref().map(|it| &it.key))
+    .bind(&new.source)
+    .bind(&new.job)
+    .bind(new.idempotency.as_ref().map(|it| &it.fingerprint))
+}
+
+fn update_status(id: &str, status: RunStatus, now: f64) -> Query<'_, Sqlite, SqliteArguments> {
     // What is stopping does not run again.
-    let done = sqlx::query(
+    sqlx::query(
         "UPDATE runs SET status = ?2, updated_at = ?3 WHERE id = ?1 \
          AND status NOT IN ('completed', 'failed', 'cancelled', 'stopping')",
     )
     .bind(id)
     .bind(status.as_str())
-    .bind(epoch_seconds())
-    .execute(connection)
-    .await?;
-    Ok(done.rows_affected() > 0)
+    .bind(now)
 }
 
 async fn append(
