@@ -9,6 +9,10 @@ use crate::{
     storage::audit::{ChainPosition, NewAuditEntry},
 };
 
+pub(super) mod verify;
+
+/// The audit action for heads of other chains.
+pub(super) const RECORD_HEAD_ACTION: &str = "record_chain_head";
 /// Entries per portion of the tenant index. Smaller portions mean more lookups, larger ones more entries that are not
 /// indexed yet and have to be scanned. Databases have larger ones of earlier versions.
 pub const AUDIT_PORTION: u64 = 2_048;
@@ -162,81 +166,6 @@ impl AuditPoint {
             until: number(&until)?,
         }))
     }
-}
-
-/// The entries that one part verifies.
-pub(super) struct PartScope {
-    pub(super) chain: String,
-    /// Where the part before has ended in this chain.
-    pub(super) from: Option<ChainPosition>,
-    pub(super) until: u64,
-    is_last_chain: bool,
-}
-
-impl PartScope {
-    /// The rest of the chain that was begun, or the next chain by name.
-    pub(super) fn find(after: Option<&AuditPoint>, heads: &[ChainHead]) -> Option<Self> {
-        let begun = after.filter(|point| point.position.seq < point.until);
-        let (chain, from, until) = if let Some(point) = begun {
-            (&point.chain, Some(point.position.clone()), point.until)
-        } else {
-            let others = heads.iter();
-            let others = others.filter(|head| after.is_none_or(|point| head.chain > point.chain));
-            let head = others.min_by(|one, other| one.chain.cmp(&other.chain))?;
-            (&head.chain, None, head.seq)
-        };
-        Some(Self {
-            is_last_chain: !heads.iter().any(|head| head.chain > *chain),
-            chain: chain.clone(),
-            from,
-            until,
-        })
-    }
-
-    /// Notes that entries are missing before the end. `most` were asked for.
-    pub(super) fn check_end(&self, check: &mut ChainCheck, end: &ChainPosition, most: u32) {
-        let has_read_all = check.entries < u64::from(most);
-        if check.broken.is_none() && has_read_all && end.seq < self.until {
-            check.broken = Some(BrokenEntry {
-                seq: end.seq + 1,
-                reason: "it is missing".into(),
-            });
-        }
-    }
-
-    /// Where the next part goes on.
-    pub(super) fn next(self, check: &ChainCheck, end: &ChainPosition) -> Option<AuditPoint> {
-        let is_done = check.broken.is_some() || end.seq >= self.until;
-        if is_done && self.is_last_chain {
-            return None;
-        }
-        let seq = if is_done { self.until } else { end.seq };
-        Some(AuditPoint {
-            chain: self.chain,
-            position: ChainPosition {
-                seq,
-                hash: end.hash,
-            },
-            until: self.until,
-        })
-    }
-}
-
-/// Numbers of entries of a chain, and how many of them.
-#[derive(Clone, Copy)]
-pub(super) struct EntryRange {
-    pub(super) after: i64,
-    pub(super) until: i64,
-    pub(super) most: i64,
-}
-
-impl EntryRange {
-    /// Also those that are before the beginning, where none may be.
-    pub(super) const ALL: Self = Self {
-        after: i64::MIN,
-        until: i64::MAX,
-        most: i64::MAX,
-    };
 }
 
 #[async_trait]

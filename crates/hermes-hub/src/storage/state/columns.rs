@@ -6,6 +6,11 @@ use sqlx::{Row, postgres::PgRow, sqlite::SqliteRow};
 use super::StateError;
 use crate::api_types::{Time, ids::InvalidId};
 
+/// A number as a column; both databases have the same largest integer.
+pub(super) fn to_column(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
 pub(super) trait ColumnReader {
     fn optional_text(&self, column: &str) -> Result<Option<String>, StateError>;
     fn optional_integer(&self, column: &str) -> Result<Option<i64>, StateError>;

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use super::{
     ChangeCount, CheckpointStore, ConnectionCounts, ShareIndexStore, State, StateError,
-    tenant_updates::TenantUpdates,
+    columns::to_column, tenant_updates::TenantUpdates,
 };
 use crate::{TenantId, storage::audit::NewAuditEntry};
 
@@ -189,11 +189,6 @@ fn open_pools(
     };
     // The writer may need another one while the last is still being closed.
     [pool(max_connections.saturating_sub(2)), pool(2)]
-}
-
-/// Saturates at the largest integer of PostgreSQL.
-fn to_column(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Text without the one character that PostgreSQL does not store.

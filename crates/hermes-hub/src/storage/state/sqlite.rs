@@ -10,7 +10,10 @@ use hermes_store::{
 use sqlx::SqlitePool;
 use tokio::sync::watch;
 
-use super::{ChangeCount, ConnectionCounts, State, StateError, tenant_updates::TenantUpdates};
+use super::{
+    ChangeCount, ConnectionCounts, State, StateError, columns::to_column,
+    tenant_updates::TenantUpdates,
+};
 use crate::{TenantId, storage::audit::NewAuditEntry};
 
 mod approvals;
@@ -136,11 +139,6 @@ impl From<serde_json::Error> for StateError {
     fn from(error: serde_json::Error) -> Self {
         Self::Broken(error.to_string())
     }
-}
-
-/// Saturates at the largest integer of SQLite.
-fn to_column(count: u64) -> i64 {
-    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[async_trait]

@@ -13,6 +13,10 @@ use crate::{
         state::{
             AuditPart, AuditPoint, AuditQuery, AuditStore, ChainCheck, ChainHead, Page, Paged,
             StateError,
+            audit::{
+                RECORD_HEAD_ACTION,
+                verify::{verify_chains, verify_part},
+            },
             columns::{ColumnReader, parse_hash},
             records::KeyProgress,
         },
@@ -25,8 +29,6 @@ mod verify;
 const MAX_ROWS_PER_INSERT: usize = 500;
 /// Entries deleted in one transaction, so that others do not wait long.
 const MAX_PRUNED_ENTRIES: i64 = 10_000;
-/// The audit action for heads of other chains.
-const RECORD_HEAD_ACTION: &str = "record_chain_head";
 const PRUNE_ACTION: &str = "prune_audit";
 
 impl PostgresState {
@@ -225,8 +227,7 @@ impl AuditStore for PostgresState {
     async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError> {
         let mut session = self.read_moment().await?;
         let heads = load_heads(&mut session).await?;
-        let chains = heads.into_iter().map(|head| head.chain);
-        verify::verify_chains(&mut session, chains.collect()).await
+        verify_chains(&mut session, heads).await
     }
 
     async fn verify_audit_part(
@@ -236,7 +237,7 @@ impl AuditStore for PostgresState {
     ) -> Result<AuditPart, StateError> {
         let mut session = self.read_moment().await?;
         let heads = load_heads(&mut session).await?;
-        verify::verify_part(&mut session, after, most, &heads).await
+        verify_part(&mut session, after, most, &heads).await
     }
 
     async fn prune_audit(&self, before: Time) -> Result<u64, StateError> {

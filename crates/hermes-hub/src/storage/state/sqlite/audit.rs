@@ -21,7 +21,12 @@ use crate::{
         },
         state::{
             AUDIT_PORTION, AuditPart, AuditPoint, AuditQuery, AuditStore, ChainCheck, ChainHead,
-            Page, Paged, StateError, records::KeyProgress,
+            Page, Paged, StateError,
+            audit::{
+                RECORD_HEAD_ACTION,
+                verify::{verify_chains, verify_part},
+            },
+            records::KeyProgress,
         },
     },
 };
@@ -31,11 +36,10 @@ mod tenant_index;
 mod verify;
 
 pub(super) use crate::storage::state::sqlite::audit::tenant_index::UnindexedEntries;
+use verify::SqliteChainReader;
 
 /// Each statement is a round trip to the database's thread.
 const MAX_ROWS_PER_INSERT: usize = 100;
-/// The audit action for heads of other chains.
-const RECORD_HEAD_ACTION: &str = "record_chain_head";
 const PRUNE_ACTION: &str = "prune_audit";
 
 impl SqliteState {
@@ -293,8 +297,7 @@ impl AuditStore for SqliteState {
     async fn verify_audit(&self) -> Result<Vec<ChainCheck>, StateError> {
         let mut connection = self.readers().acquire().await?;
         let heads = load_heads(&mut connection).await?;
-        let chains = heads.into_iter().map(|head| head.chain);
-        verify::verify_chains(&mut connection, chains.collect()).await
+        verify_chains(&mut SqliteChainReader(&mut connection), heads).await
     }
 
     async fn verify_audit_part(
@@ -305,7 +308,8 @@ impl AuditStore for SqliteState {
         // In one read transaction, so that nothing is deleted meanwhile because of its age.
         let mut moment = self.readers().begin().await?;
         let heads = load_heads(&mut moment).await?;
-        verify::verify_part(&mut moment, after, most, &heads).await
+        let mut reader = SqliteChainReader(&mut moment);
+        verify_part(&mut reader, after, most, &heads).await
     }
 
     async fn prune_audit(&self, before: Time) -> Result<u64, StateError> {
