@@ -14,6 +14,7 @@ pub mod model;
 pub mod policy;
 pub mod printable;
 pub mod prompt_command;
+pub mod retry_after;
 pub mod server_requests;
 #[cfg(unix)]
 pub mod speech;

@@ -1,11 +1,14 @@
 //! A log file of a home: for its owner alone, appended to by every running process, never above its cap, one old one
 //! kept.
 
-use crate::private_file::{FileOwner, create_private_dir, create_private_dirs};
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Write},
     path::{Path, PathBuf},
+};
+
+use crate::private_file::{
+    FileOwner, create_private_dir, create_private_dirs, open_private_append,
 };
 
 /// The size at which a new file is begun.
@@ -96,14 +99,7 @@ impl LogFile {
                 DirectoryCreation::ParentOnly => create_private_dir(directory)?,
             }
         }
-        let mut options = OpenOptions::new();
-        options.create(true).append(true);
-        #[cfg(unix)]
-        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(&self.path)?;
-        #[cfg(unix)]
-        make_private(&file)?;
-        Ok(file)
+        open_private_append(&self.path)
     }
 }
 
@@ -116,17 +112,6 @@ impl Write for LogFile {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
-}
-
-/// One that was there may be open to others.
-#[cfg(unix)]
-fn make_private(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt as _;
-
-    if file.metadata()?.permissions().mode() & 0o077 != 0 {
-        file.set_permissions(fs::Permissions::from_mode(0o600))?;
-    }
-    Ok(())
 }
 
 #[cfg(unix)]

@@ -9,7 +9,9 @@ use std::{
     io::{self, Write as _},
     os::{
         fd::{AsFd, BorrowedFd, OwnedFd},
-        unix::fs::{DirBuilderExt as _, MetadataExt as _, fchown},
+        unix::fs::{
+            DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown,
+        },
     },
     path::{Path, PathBuf},
 };
@@ -233,6 +235,24 @@ pub fn open_lock_file_at(
         chown_to_directory_owner(&file, directory)?;
     }
     Ok(file)
+}
+
+/// Opens a file to append to it, created private if missing. What was open to others is closed to them.
+pub fn open_private_append(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.create(true).append(true).mode(PRIVATE_FILE);
+    let file = options.open(path)?;
+    restrict_to_owner(&file)?;
+    Ok(file)
+}
+
+/// Takes the rights of others away from an open file. Returns whether they had any.
+pub fn restrict_to_owner(file: &File) -> io::Result<bool> {
+    let was_open = file.metadata()?.mode() & 0o077 != 0;
+    if was_open {
+        file.set_permissions(fs::Permissions::from_mode(PRIVATE_FILE))?;
+    }
+    Ok(was_open)
 }
 
 /// Creates a directory for its owner alone, but not its parents. An existing one keeps its mode.

@@ -1,6 +1,9 @@
 //! Random bytes of the system: for keys, nonces and ids.
 
-use std::hash::{BuildHasher, RandomState};
+use std::{
+    hash::{BuildHasher, RandomState},
+    time::Duration,
+};
 
 pub use getrandom::Error as RandomError;
 
@@ -31,11 +34,27 @@ pub fn random_digits(count: usize) -> String {
     digits
 }
 
+/// Spreads a pause by ±20 %, so that what failed together is not retried at the same moment.
+pub fn add_jitter(pause: Duration) -> Duration {
+    let permille = u32::try_from(random_number() % 401).unwrap_or(200) + 800;
+    pause * permille / 1000
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
 
     use super::*;
+
+    #[test]
+    fn pauses_differ_by_a_fifth_at_most() {
+        let pauses: HashSet<_> = (0..50)
+            .map(|_| add_jitter(Duration::from_secs(10)))
+            .collect();
+        assert!(pauses.len() > 10);
+        let range = Duration::from_secs(8)..=Duration::from_secs(12);
+        assert!(pauses.iter().all(|pause| range.contains(pause)));
+    }
 
     #[test]
     fn numbers_do_not_repeat() {

@@ -1,8 +1,12 @@
-//! Locks without poisoning: after a panic in one thread, the others go on with the value as that thread left it.
+//! Locks without poisoning: after a panic in one thread, the others go on with the value as that thread left it. And which
+//! of several locks belongs to a key.
 
 pub use std::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
-use std::sync::PoisonError;
+use std::{
+    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher, Hash},
+    sync::PoisonError,
+};
 
 /// A [`std::sync::Mutex`] whose `lock` cannot fail.
 #[derive(Debug, Default)]
@@ -44,11 +48,25 @@ impl<T: ?Sized> RwLock<T> {
     }
 }
 
+/// Which of so many locks or counters a key belongs to. Several keys may share one.
+pub fn stripe_index(key: impl Hash, stripes: usize) -> usize {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
+    usize::try_from(hash % stripes as u64).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
+
+    #[test]
+    fn a_key_always_has_the_same_stripe_and_all_stripes_are_used() {
+        let indexes: std::collections::BTreeSet<_> =
+            (0..1000).map(|key| stripe_index(key, 16)).collect();
+        assert!(indexes.into_iter().eq(0..16));
+        assert_eq!(stripe_index("a", 64), stripe_index("a", 64));
+    }
 
     #[test]
     fn a_panic_does_not_lock_others_out() {

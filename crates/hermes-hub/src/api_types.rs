@@ -18,7 +18,7 @@ mod usage;
 mod webhook;
 
 pub use audit::{AuditEntry, AuditPhase, Decision, Via};
-pub use group::{Group, GroupKind, GroupMember, MemberAccess, Share};
+pub use group::{Group, GroupKind, GroupMember, MemberAccess, Share, ShareList};
 pub use hub_event::{HubEvent, HubEventType};
 pub(crate) use key::redact_keys;
 pub use key::{KeyHash, KeyKind, NewKey, last4, new_uid, parse_key};

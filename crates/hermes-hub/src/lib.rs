@@ -22,7 +22,7 @@ mod service;
 pub use crate::{
     api_types::{
         ids::{ApprovalId, GroupId, JobId, RunId, TenantId, TokenId},
-        problem::{Problem, ProblemCode, ProblemDetail},
+        problem::{Problem, ProblemCode, ProblemDetail, ProblemDocument},
     },
     http::connections::ServeError,
     hub::{Hub, HubOpenError, HubParts, OpenedHub, StartError},

@@ -16,6 +16,29 @@ pub struct ChatRunUse {
     pub cached_tokens: u64,
 }
 
+/// Why a Hub refuses a run, as the `reason` of its problem. The message is for the people in the chat.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChatRunRefusal {
+    /// A limit of the day is reached.
+    DailyLimit,
+    TenantBlocked,
+}
+
+impl ChatRunRefusal {
+    const ALL: [Self; 2] = [Self::DailyLimit, Self::TenantBlocked];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DailyLimit => "daily_limit",
+            Self::TenantBlocked => "tenant_blocked",
+        }
+    }
+
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.as_str() == word)
+    }
+}
+
 /// Runs of chats that have begun, and whose use the Hub does not know.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -22,7 +22,7 @@ pub use agent_request::{
     RequestRefusal, ResultMedia, ServerPrompt, ServerResource, ServerState, ServerTestReport,
     ServerTool, ServerToolList, ToolCallReport, ToolChange,
 };
-pub use chat_run::{ChatRunUse, OpenChatRuns};
+pub use chat_run::{ChatRunRefusal, ChatRunUse, OpenChatRuns};
 pub use directives::Directives;
 pub use error::ProtocolError;
 pub use event::{ApprovalOutcome, EventEnvelope, RunEvent, RunFailure, TokenUsage};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use futures::{FutureExt as _, future::BoxFuture};
-use hermes_config::random::random_number;
+use hermes_config::random::add_jitter;
 
 use super::{
     Model, ModelError, ModelEvent, ModelEventSink, ModelReply, ModelRequest, TextDelivery,
@@ -44,13 +44,6 @@ impl Default for RetryPolicy {
     fn default() -> Self {
         Self::new(3)
     }
-}
-
-/// Adds jitter of ±20 %, so that clients do not retry in lockstep.
-fn add_jitter(pause: Duration) -> Duration {
-    let random = random_number();
-    let permille = u32::try_from(random % 401).unwrap_or(200) + 800;
-    pause * permille / 1000
 }
 
 /// A model that is retried after transient failures.

@@ -5,14 +5,16 @@ use std::{path::Path, time::Duration};
 use hermes_config::{Redactor, Secret, SpeechService};
 use reqwest::{
     Response, StatusCode,
-    header::RETRY_AFTER,
     multipart::{Form, Part},
 };
 use serde_json::Value;
 use url::Url;
 
 use super::{MAX_TRANSCRIPT_BYTES, TranscriptionError};
-use crate::model::{ClientError, ResolveContext};
+use crate::{
+    model::{ClientError, ResolveContext},
+    retry_after::parse_retry_after,
+};
 
 /// What OpenAI takes, and its like.
 const MAX_SOUND_BYTES: u64 = 25 << 20;
@@ -97,7 +99,7 @@ impl ServiceRequest<'_> {
         }
         let received = async {
             let response = request.send().await?;
-            let (status, wait) = (response.status(), retry_after(&response));
+            let (status, wait) = (response.status(), parse_retry_after(response.headers()));
             Ok((status, wait, read_body(response).await?))
         };
         let (status, wait, body) = match received.await {
@@ -213,11 +215,6 @@ fn upload_name(sound: &Path) -> String {
         "opus" | "oga" => "voice.ogg".into(),
         other => format!("voice.{other}"),
     }
-}
-
-fn retry_after(response: &Response) -> Option<Duration> {
-    let text = response.headers().get(RETRY_AFTER)?.to_str().ok()?;
-    Duration::try_from_secs_f64(text.trim().parse().ok()?).ok()
 }
 
 /// The body, as far as a transcript may be long.

@@ -1,9 +1,8 @@
 //! Pauses between attempts to connect: doubled each time, with jitter.
 
-use std::{
-    hash::{BuildHasher as _, RandomState},
-    time::Duration,
-};
+use std::time::Duration;
+
+use hermes_config::random::add_jitter;
 
 /// The pauses of one connection.
 #[derive(Debug, Clone)]
@@ -27,18 +26,12 @@ impl ReconnectBackoff {
         self.next = self.first;
     }
 
-    /// The pause after another failure, with jitter of ±20 % so that clients do not retry in lockstep.
+    /// The pause after another failure.
     pub(crate) fn next_pause(&mut self) -> Duration {
         let pause = self.next;
         self.next = (pause * 2).min(self.longest);
-        let permille = u32::try_from(random_number() % 401).unwrap_or(200) + 800;
-        pause * permille / 1000
+        add_jitter(pause)
     }
-}
-
-/// The hasher's random keys are the standard library's source of randomness.
-pub(crate) fn random_number() -> u64 {
-    RandomState::new().hash_one(0)
 }
 
 #[cfg(test)]

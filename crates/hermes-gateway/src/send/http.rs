@@ -3,11 +3,14 @@
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use hermes_agent::policy::{Egress, PublicResolver};
+use hermes_agent::{
+    policy::{Egress, PublicResolver},
+    retry_after::parse_retry_after,
+};
 use hermes_config::{Platform, PlatformSettings, ProxyVariables, Redactor, Secret};
 use reqwest::{
     Client, Method, NoProxy, Proxy, RequestBuilder, Response,
-    header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER},
+    header::{CONTENT_TYPE, HeaderMap},
     redirect,
 };
 use serde_json::Value;
@@ -317,11 +320,6 @@ async fn read_body(mut response: Response) -> Result<Vec<u8>, reqwest::Error> {
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
-}
-
-fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    to_duration(text.trim().parse().ok()?)
 }
 
 fn to_duration(number: f64) -> Option<Duration> {

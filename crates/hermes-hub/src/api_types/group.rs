@@ -67,3 +67,9 @@ pub struct Share {
     /// The quota of the files in bytes; 0 is unlimited.
     pub quota_bytes: u64,
 }
+
+/// Shares.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct ShareList {
+    pub shares: Vec<Share>,
+}

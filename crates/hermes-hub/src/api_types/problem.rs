@@ -106,6 +106,20 @@ pub struct Problem {
     pub retry_after_ms: Option<u64>,
 }
 
+/// A problem as it is sent.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ProblemDocument {
+    /// [`ProblemCode::as_str`].
+    pub code: String,
+    pub message: String,
+    pub status: u16,
+    pub reason: Option<String>,
+    pub request_id: String,
+    pub details: Vec<ProblemDetail>,
+    pub retry_after_ms: Option<u64>,
+}
+
 impl Problem {
     pub fn new(code: ProblemCode, message: impl Into<String>) -> Self {
         Self {
@@ -166,16 +180,22 @@ impl Problem {
     }
 
     /// The problem document: `application/problem+json` over REST, text content over MCP.
-    pub fn to_document(&self, request_id: &str) -> serde_json::Value {
-        serde_json::json!({
-            "code": self.code.as_str(),
-            "message": redact_keys(&self.message),
-            "status": self.code.status(),
-            "reason": self.reason,
-            "requestId": request_id,
-            "details": self.details,
-            "retryAfterMs": self.retry_after_ms,
-        })
+    pub fn to_document(&self, request_id: &str) -> ProblemDocument {
+        ProblemDocument {
+            code: self.code.as_str().to_owned(),
+            message: redact_keys(&self.message).into_owned(),
+            status: self.code.status(),
+            reason: self.reason.map(str::to_owned),
+            request_id: request_id.to_owned(),
+            details: self.details.clone(),
+            retry_after_ms: self.retry_after_ms,
+        }
+    }
+}
+
+impl ProblemDocument {
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 }
 

@@ -81,7 +81,7 @@ impl RequestId {
 pub(crate) fn problem_response(problem: &Problem, id: &RequestId) -> Response {
     let status =
         StatusCode::from_u16(problem.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let body = problem.to_document(&id.0).to_string();
+    let body = problem.to_document(&id.0).to_json();
     let mut response = (
         status,
         [(header::CONTENT_TYPE, "application/problem+json")],

@@ -2,12 +2,12 @@
 
 use bytes::Bytes;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{TenantRef, recorded_with};
 use crate::{
     GroupId, Problem, TenantId,
-    api_types::Share,
+    api_types::ShareList,
     service::call::{Call, Reply},
     storage::{
         files::{
@@ -17,12 +17,6 @@ use crate::{
         state::{FileChange, StorageUsage, UsageOwner},
     },
 };
-
-/// Shares.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ShareList {
-    shares: Vec<Share>,
-}
 
 macro_rules! share_input {
     ($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $kind:ty),* $(,)? }) => {

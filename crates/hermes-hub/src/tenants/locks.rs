@@ -1,10 +1,8 @@
 //! Locks of tenants: what must not happen at the same time for one tenant happens one after the other.
 
-use std::{
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
-    sync::Arc,
-};
+use std::sync::Arc;
 
+use hermes_config::sync::stripe_index;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::{Problem, TenantId};
@@ -29,9 +27,9 @@ impl Default for TenantLocks {
 impl TenantLocks {
     /// Returns when this caller has the lock.
     pub(crate) async fn lock(&self, tenant: &TenantId) -> Result<TenantLockGuard, Problem> {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(tenant);
-        let stripe = usize::try_from(hash % STRIPES as u64).unwrap_or_default();
-        let permit = Arc::clone(&self.0[stripe]).acquire_owned().await;
+        let permit = Arc::clone(&self.0[stripe_index(tenant, STRIPES)])
+            .acquire_owned()
+            .await;
         permit
             .map(|permit| TenantLockGuard { _permit: permit })
             .map_err(|error| Problem::internal(&error))

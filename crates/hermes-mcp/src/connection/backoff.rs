@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hermes_config::random::random_number;
+use hermes_config::random::add_jitter;
 
 /// Seconds before each attempt; after the last one the server is parked.
 const DELAYS: [u64; 5] = [1, 2, 4, 8, 16];
@@ -13,13 +13,6 @@ pub(super) fn delay(attempt: u32) -> Option<Duration> {
     DELAYS
         .get(index)
         .map(|seconds| add_jitter(Duration::from_secs(*seconds)))
-}
-
-/// Spreads a pause by ±20 %, so that servers lost together are not all retried at the same moment.
-pub(super) fn add_jitter(pause: Duration) -> Duration {
-    let random = random_number();
-    let permille = u32::try_from(random % 401).unwrap_or(200) + 800;
-    pause * permille / 1000
 }
 
 #[cfg(test)]
@@ -36,13 +29,5 @@ mod tests {
             );
         }
         assert_eq!(delay(6), None);
-    }
-
-    #[test]
-    fn pauses_differ() {
-        let pauses: std::collections::HashSet<_> = (0..50)
-            .map(|_| add_jitter(Duration::from_secs(10)))
-            .collect();
-        assert!(pauses.len() > 10);
     }
 }

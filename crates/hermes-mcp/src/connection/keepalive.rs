@@ -6,14 +6,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use hermes_config::Server;
+use hermes_config::{Server, random::add_jitter};
 use rmcp::{
     model::{ClientRequest, ListToolsRequest, PingRequest},
     service::ServiceError,
 };
 use tokio::time::Instant;
 
-use super::backoff;
 use crate::{
     connection::{era::Era, session::McpSession},
     transport::http::classify,
@@ -45,7 +44,7 @@ impl Keepalive {
     }
 
     fn schedule(&mut self, interval: Duration) {
-        let pause = backoff::add_jitter(interval);
+        let pause = add_jitter(interval);
         self.due = Instant::now() + pause;
         self.due_wall_clock = SystemTime::now() + pause;
     }

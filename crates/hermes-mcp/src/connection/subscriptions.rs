@@ -10,12 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hermes_config::random::add_jitter;
 use rmcp::model::{
     ServerNotification, SubscribeRequestParams, SubscriptionFilter, UnsubscribeRequestParams,
 };
 use tokio::sync::watch;
 
-use super::backoff;
 use crate::connection::{
     era::Era, handle::ResourceSubscriptions, session::McpSession, session_loop::REFRESH_DELAY,
 };
@@ -76,7 +76,7 @@ async fn listen_stateless(
         if began.elapsed() > MAX_RETRY_DELAY {
             pause = MIN_RETRY_DELAY;
         }
-        tokio::time::sleep(backoff::add_jitter(pause)).await;
+        tokio::time::sleep(add_jitter(pause)).await;
         pause = (pause * 2).min(MAX_RETRY_DELAY);
     }
 }

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use futures::{FutureExt as _, future::BoxFuture};
 use hermes_config::{Secret, bot_lock::BotId};
 use hermes_gateway::inbound::bot_claim::{BotClaim, BotRegistry, ClaimError};
+use hermes_hub::ProblemDocument;
 use reqwest::{Method, StatusCode, Url};
-use serde_json::Value;
 
 use crate::private_routes::PrivateRoutes;
 
@@ -36,12 +36,12 @@ impl HubBots {
         let reply = sent.map_err(|error| unavailable(error.without_url().to_string()))?;
         match reply.status() {
             StatusCode::CONFLICT => {
-                let problem: Value = reply.json().await.unwrap_or_default();
-                let message = problem["message"].as_str();
+                let problem = reply.json::<ProblemDocument>().await;
                 Err(ClaimError::InUse {
-                    reason: message
-                        .unwrap_or("another agent uses this bot token")
-                        .into(),
+                    reason: problem.map_or_else(
+                        |_| "another agent uses this bot token".into(),
+                        |problem| problem.message,
+                    ),
                 })
             }
             status if status.is_success() => Ok(Box::new(HubClaim {

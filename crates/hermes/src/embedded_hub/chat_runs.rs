@@ -5,9 +5,9 @@ use std::{path::Path, sync::Arc};
 use futures::{FutureExt as _, future::BoxFuture};
 use hermes_config::Secret;
 use hermes_gateway::runs::{MeterError, RunMeter};
-use hermes_protocol::{ChatRunUse, OpenChatRuns};
+use hermes_hub::ProblemDocument;
+use hermes_protocol::{ChatRunRefusal, ChatRunUse, OpenChatRuns};
 use reqwest::{Method, RequestBuilder, Response, Url};
-use serde_json::Value;
 
 use crate::private_routes::{PrivateRoutes, RuntimeKey};
 
@@ -56,15 +56,13 @@ async fn send_request(request: RequestBuilder) -> Result<Response, MeterError> {
     if status.is_success() {
         return Ok(reply);
     }
-    let problem: Value = reply.json().await.unwrap_or_default();
-    let message = problem["message"].as_str();
-    let is_refusal = matches!(
-        problem["reason"].as_str(),
-        Some("daily_limit" | "tenant_blocked")
-    );
-    match message {
-        Some(message) if is_refusal => Err(MeterError::Refused {
-            message: message.to_owned(),
+    let is_refusal = |problem: &ProblemDocument| {
+        let reason = problem.reason.as_deref();
+        reason.and_then(ChatRunRefusal::from_word).is_some()
+    };
+    match reply.json::<ProblemDocument>().await {
+        Ok(problem) if is_refusal(&problem) => Err(MeterError::Refused {
+            message: problem.message,
         }),
         _ => Err(unavailable(format!("the Hub answered {status}"))),
     }

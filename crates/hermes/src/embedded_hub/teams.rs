@@ -7,6 +7,11 @@ use hermes_agent::tools::files::teams::{
     Teams, WriteOutcome,
 };
 use hermes_config::Secret;
+use hermes_hub::{
+    ProblemDocument,
+    api_types::ShareList,
+    storage::files::{EntryType, FileText, FindResult, GrepResult},
+};
 use reqwest::{Method, RequestBuilder, StatusCode, Url, header};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -96,64 +101,20 @@ async fn send_request(request: RequestBuilder) -> Result<(StatusCode, Value), Sh
     if status.is_success() {
         return Ok((status, body));
     }
-    let message = body["message"].as_str().unwrap_or("the Hub refused it");
-    Err(SharesError(message.to_owned()))
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct GroupReply {
-    group_id: String,
-    access: String,
-}
-
-#[derive(Deserialize)]
-struct GroupsReply {
-    shares: Vec<GroupReply>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct TextReply {
-    content: String,
-    total_lines: usize,
-    next_offset: Option<usize>,
-    etag: String,
-}
-
-#[derive(Deserialize)]
-struct MatchesReply {
-    matches: Vec<MatchReply>,
-    truncated: bool,
-}
-
-#[derive(Deserialize)]
-struct MatchReply {
-    path: String,
-    line: u64,
-    text: String,
-}
-
-#[derive(Deserialize)]
-struct PathsReply {
-    paths: Vec<PathReply>,
-    truncated: bool,
-}
-
-#[derive(Deserialize)]
-struct PathReply {
-    path: String,
-    #[serde(rename = "type")]
-    kind: String,
+    let problem = serde_json::from_value::<ProblemDocument>(body);
+    Err(SharesError(problem.map_or_else(
+        |_| "the Hub refused it".to_owned(),
+        |problem| problem.message,
+    )))
 }
 
 impl Shares for HubShares {
     fn groups(&self) -> SharesFuture<'_, Vec<MemberGroup>> {
         Box::pin(async move {
-            let shown: GroupsReply = self.get(None, &[], &[]).await?;
-            let groups = shown.shares.into_iter().map(|share| MemberGroup {
-                id: share.group_id,
-                access: share.access,
+            let list: ShareList = self.get(None, &[], &[]).await?;
+            let groups = list.shares.into_iter().map(|share| MemberGroup {
+                id: share.group_id.to_string(),
+                access: share.access.as_str().to_owned(),
             });
             Ok(groups.collect())
         })
@@ -172,12 +133,13 @@ impl Shares for HubShares {
                 ("offset", &offset),
                 ("limit", &limit),
             ];
-            let shown: TextReply = self.get(Some(path), &["files", "content"], &query).await?;
+            let text: FileText = self.get(Some(path), &["files", "content"], &query).await?;
+            let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
             Ok(FileLines {
-                content: shown.content,
-                total_lines: shown.total_lines,
-                next: shown.next_offset,
-                version: shown.etag,
+                content: text.content,
+                total_lines: count(text.total_lines),
+                next: text.next_offset.map(count),
+                version: text.etag,
             })
         })
     }
@@ -223,15 +185,15 @@ impl Shares for HubShares {
                 .request(Method::POST, Some(path), &["grep"], &[])?
                 .json(&json!({"pattern": pattern, "path": path.path, "max": MAX_RESULTS}));
             let (_, body) = send_request(request).await?;
-            let shown: MatchesReply = serde_json::from_value(body).map_err(unexpected_reply)?;
-            let items = shown.matches.into_iter().map(|one| GrepMatch {
+            let found: GrepResult = serde_json::from_value(body).map_err(unexpected_reply)?;
+            let items = found.matches.into_iter().map(|one| GrepMatch {
                 path: one.path,
                 line: one.line,
                 text: one.text,
             });
             Ok(SearchResults {
                 items: items.collect(),
-                is_cut: shown.truncated,
+                is_cut: found.truncated,
             })
         })
     }
@@ -244,14 +206,14 @@ impl Shares for HubShares {
         Box::pin(async move {
             let most = MAX_RESULTS.to_string();
             let query = [("path", path.path.as_str()), ("name", name), ("max", &most)];
-            let shown: PathsReply = self.get(Some(path), &["find"], &query).await?;
-            let items = shown.paths.into_iter().map(|one| match one.kind.as_str() {
-                "dir" => format!("{}/", one.path),
+            let found: FindResult = self.get(Some(path), &["find"], &query).await?;
+            let items = found.paths.into_iter().map(|one| match one.entry_type {
+                EntryType::Dir => format!("{}/", one.path),
                 _ => one.path,
             });
             Ok(SearchResults {
                 items: items.collect(),
-                is_cut: shown.truncated,
+                is_cut: found.truncated,
             })
         })
     }

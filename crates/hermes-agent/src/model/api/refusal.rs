@@ -1,11 +1,13 @@
 //! Parses the error replies of the various providers.
 
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use reqwest::header::{HeaderMap, RETRY_AFTER};
 use serde_json::Value;
 
-use crate::model::{Endpoint, ModelProblem};
+use crate::{
+    model::{Endpoint, ModelProblem},
+    retry_after::parse_retry_after,
+};
 
 /// How much of an error body is read, and for how long.
 const BODY_LIMIT: usize = 64 * 1024;
@@ -200,23 +202,6 @@ fn parse_context_limit(message: &str) -> Option<u32> {
         .or_else(|| number_after("context size ("))
         .or_else(|| number_after("context length of only "))
         .or_else(|| number_before(" maximum"))
-}
-
-/// `retry-after` in seconds, milliseconds, or as a date.
-fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
-    if let Some(milliseconds) = text("retry-after-ms").and_then(|text| text.parse().ok()) {
-        return Some(Duration::from_millis(milliseconds));
-    }
-    let value = text(RETRY_AFTER.as_str())?;
-    if let Ok(seconds) = value.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).ok();
-    }
-    let date = httpdate::parse_http_date(value).ok()?;
-    Some(
-        date.duration_since(SystemTime::now())
-            .unwrap_or(Duration::ZERO),
-    )
 }
 
 #[cfg(test)]

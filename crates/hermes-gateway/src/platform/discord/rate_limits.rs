@@ -149,7 +149,7 @@ impl RateLimits {
     }
 }
 
-pub(super) fn parse_seconds(text: &str) -> Option<Duration> {
+fn parse_seconds(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(text.trim().parse().ok()?).ok()
 }
 

@@ -6,6 +6,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use futures::StreamExt as _;
+use hermes_config::random::random_number;
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -23,8 +24,7 @@ use super::{
 };
 use crate::{
     platform::{
-        FatalError, PlatformHealth, UpdateIntake,
-        backoff::{ReconnectBackoff, random_number},
+        FatalError, PlatformHealth, UpdateIntake, backoff::ReconnectBackoff,
         wire_json::parse_wire_json,
     },
     send::root_cause,

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use hermes_agent::policy::PolicyHandle;
+use hermes_agent::{policy::PolicyHandle, retry_after::parse_retry_after};
 use hermes_config::{Platform, PlatformSettings};
 use reqwest::{
     Client, Method, RequestBuilder, Response,
-    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
     multipart::Form,
 };
 use serde_json::Value;
 use url::Url;
 
-use super::rate_limits::{RateLimits, RestRoute, parse_seconds};
+use super::rate_limits::{RateLimits, RestRoute};
 use crate::{
     platform::{PostError, clock::PlatformClock, wire_json::parse_wire_json},
     send::{ReachableAddresses, SendError, build_client, root_cause},
@@ -184,8 +184,8 @@ async fn read_body(mut response: Response) -> Result<Vec<u8>, DiscordFailure> {
 fn retry_after(reply: &Value, headers: &HeaderMap) -> Duration {
     let told = reply["retry_after"].as_f64();
     let told = told.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let header = || parse_seconds(headers.get(RETRY_AFTER)?.to_str().ok()?);
-    told.or_else(header).unwrap_or(DEFAULT_WAIT)
+    told.or_else(|| parse_retry_after(headers))
+        .unwrap_or(DEFAULT_WAIT)
 }
 
 /// The message, and the first thing that is wrong with a field.

@@ -2,11 +2,11 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use hermes_agent::policy::PolicyHandle;
+use hermes_agent::{policy::PolicyHandle, retry_after::parse_retry_after};
 use hermes_config::{Platform, PlatformSettings, Secret, sync::Mutex};
 use reqwest::{
     Client, Response,
-    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue, RETRY_AFTER},
+    header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue},
 };
 use serde_json::Value;
 use url::Url;
@@ -160,7 +160,7 @@ impl SlackApi {
         let error = reply["error"].as_str().unwrap_or_default();
         if status == 429 || error == "ratelimited" {
             return Err(SlackFailure::RateLimited {
-                wait: retry_after(&headers).unwrap_or(DEFAULT_WAIT),
+                wait: parse_retry_after(&headers).unwrap_or(DEFAULT_WAIT),
             });
         }
         match reply["ok"].as_bool() {
@@ -212,11 +212,6 @@ async fn read_body(mut response: Response) -> Result<Vec<u8>, SlackFailure> {
         bytes.extend_from_slice(&chunk);
     }
     Ok(bytes)
-}
-
-fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get(RETRY_AFTER)?.to_str().ok()?;
-    Duration::try_from_secs_f64(text.trim().parse().ok()?).ok()
 }
 
 /// Errors on Slack's side that pass.

@@ -2,6 +2,7 @@
 //! other request.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use hermes_config::random::random_number;
 use reqwest::{
     Upgraded,
     header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE},
@@ -9,7 +10,7 @@ use reqwest::{
 use tokio_websockets::{ClientBuilder, Limits, WebSocketStream};
 
 use super::api::SlackApi;
-use crate::{platform::backoff::random_number, send::root_cause};
+use crate::send::root_cause;
 
 /// Slack's envelopes are far smaller.
 const MAX_ENVELOPE_BYTES: usize = 16 << 20;

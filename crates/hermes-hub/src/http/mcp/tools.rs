@@ -125,7 +125,7 @@ impl ToolResult {
 
     pub(super) fn failure(problem: &Problem, id: &str) -> Self {
         Self {
-            body: ToolResultBody::Problem(problem.to_document(id).to_string()),
+            body: ToolResultBody::Problem(problem.to_document(id).to_json()),
             is_untrusted: false,
         }
     }

@@ -7,7 +7,7 @@ use axum::{
     extract::{Path, State},
     response::{IntoResponse as _, Response},
 };
-use hermes_protocol::{ChatRunUse, OpenChatRuns};
+use hermes_protocol::{ChatRunRefusal, ChatRunUse, OpenChatRuns};
 use http::StatusCode;
 
 use crate::{
@@ -37,7 +37,7 @@ async fn admit_run(hub: &Hub, tenant: &TenantId, run: &str) -> Result<(), Proble
     {
         let usual = "This assistant is paused. Ask whoever runs it.";
         let message = record.access.message.as_deref().unwrap_or(usual);
-        return Err(Problem::denied(message).with_reason("tenant_blocked"));
+        return Err(Problem::denied(message).with_reason(ChatRunRefusal::TenantBlocked.as_str()));
     }
     let begun = hub.state().begin_chat_run(tenant, &run).await;
     begun.map_err(|error| match error {
@@ -48,7 +48,7 @@ async fn admit_run(hub: &Hub, tenant: &TenantId, run: &str) -> Result<(), Proble
                 ProblemCode::ResourceExhausted,
                 limit.chat_message(resets_at),
             )
-            .with_reason("daily_limit")
+            .with_reason(ChatRunRefusal::DailyLimit.as_str())
         }
         other => other.into(),
     })

@@ -6,7 +6,7 @@ use super::super::{
     Operation,
 };
 use crate::{
-    api_types::Scope,
+    api_types::{Scope, ShareList},
     service::{share_bytes, shares, sync},
     storage::{
         files::{FileEntry, FileText, FindResult, GrepResult, Listing, WrittenFile},
@@ -22,7 +22,7 @@ pub(super) fn tools() -> Vec<Operation> {
             .read_only()
             .tool()
             .command("share list")
-            .returns::<shares::ShareList>(),
+            .returns::<ShareList>(),
         Operation::new("list_share_files", &[Get], "/v1/tenants/{tenant_id}/shares/{group_id}/files", shares::list_files)
             .docs("List files of a share", "Lists one level of a share, directories first. `path` is relative to the share; empty means its root.")
             .scope(Scope::SharesRead)

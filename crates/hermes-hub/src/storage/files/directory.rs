@@ -8,19 +8,13 @@ mod restore;
 mod unpack;
 pub(crate) mod write;
 
-use std::{
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
-    io,
-    os::fd::OwnedFd,
-    path::Path,
-    sync::Arc,
-};
+use std::{io, os::fd::OwnedFd, path::Path, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
 use hermes_config::{
     beneath::DIRECTORY_FLAGS,
-    sync::{Mutex, MutexGuard, RwLock},
+    sync::{Mutex, MutexGuard, RwLock, stripe_index},
 };
 use rustix::{
     fs::{Mode, fstat, open},
@@ -281,8 +275,6 @@ impl Default for PathLocks {
 
 impl PathLocks {
     fn lock(&self, path: &SharePath) -> MutexGuard<'_, ()> {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(path);
-        let index = usize::try_from(hash % self.0.len() as u64).unwrap_or_default();
-        self.0[index].lock()
+        self.0[stripe_index(path, self.0.len())].lock()
     }
 }

@@ -8,14 +8,11 @@ mod parts_reader;
 mod search;
 mod trash;
 
-use std::{
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use hermes_config::sync::RwLock;
+use hermes_config::sync::{RwLock, stripe_index};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -68,9 +65,7 @@ impl ObjectShare {
     }
 
     async fn lock_path(&self, path: &SharePath) -> tokio::sync::MutexGuard<'_, ()> {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(path);
-        let index = usize::try_from(hash % PATH_LOCKS as u64).unwrap_or_default();
-        self.path_locks[index].lock().await
+        self.path_locks[stripe_index(path, PATH_LOCKS)].lock().await
     }
 
     async fn find(&self, path: &SharePath) -> Result<IndexedEntry, Problem> {

@@ -75,7 +75,7 @@ fn stream_answer(message: &Value) -> HttpAnswer {
 }
 
 fn tool_problem(problem: &Problem) -> Value {
-    let text = problem.to_document("request").to_string();
+    let text = problem.to_document("request").to_json();
     let content = json!([{"type": "text", "text": text}]);
     json!({"jsonrpc": "2.0", "id": 1, "result": {"content": content, "isError": true}})
 }

@@ -12,6 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use hermes_config::private_file::open_private_append;
 use reedline::{
     Color, ColumnarMenu, DefaultHinter, EditCommand, Emacs, ExternalPrinter, FileBackedHistory,
     KeyCode, KeyModifiers, MenuBuilder, Reedline, ReedlineEvent, ReedlineMenu, Signal,
@@ -234,14 +235,7 @@ fn build_editor(
 
 /// The remembered entries. Where they cannot be kept, they are remembered for this run.
 fn open_history(path: &Path) -> Option<FileBackedHistory> {
-    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-    let made = std::fs::OpenOptions::new()
-        .create(true)
-        .append(true)
-        .mode(0o600)
-        .open(path)
-        .and_then(|file| file.set_permissions(std::fs::Permissions::from_mode(0o600)));
-    if let Err(error) = made {
+    if let Err(error) = open_private_append(path) {
         tracing::warn!(path = %path.display(), %error, "failed to open the input history");
         return None;
     }

@@ -6,7 +6,7 @@ mod steps;
 
 use std::{io::Read as _, time::Duration};
 
-use hermes_config::{Platform, Secret, mask, write_variable};
+use hermes_config::{Platform, Secret, mask, private_file::restrict_to_owner, write_variable};
 use hermes_gateway::{
     instance,
     platform::Account,
@@ -288,12 +288,7 @@ fn write_tokens(context: &Context, account: &Account, tokens: &BotTokens) -> Res
 
 /// Nobody else may read the tokens, whoever made the file.
 fn protect_tokens(context: &Context) -> Result<(), Failure> {
-    use std::{fs, os::unix::fs::PermissionsExt as _};
-    let path = context.home.env_file();
-    let mode = fs::metadata(&path)?.permissions().mode();
-    if mode & 0o077 != 0 {
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
-    }
+    restrict_to_owner(&std::fs::File::open(context.home.env_file())?)?;
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use hermes_config::{
     Secret,
     trace_context::{TRACEPARENT, TRACESTATE, TraceContext},
 };
+use hermes_gateway::instance::PlatformState;
 use hermes_hub::{
     RunId,
     api_types::ids::AgentRunId,
@@ -205,15 +206,7 @@ impl AgentApi {
 #[derive(Deserialize)]
 struct DetailedHealth {
     #[serde(default)]
-    platforms: BTreeMap<String, ReportedPlatform>,
-}
-
-#[derive(Deserialize)]
-struct ReportedPlatform {
-    #[serde(default)]
-    state: String,
-    #[serde(default)]
-    last_ok_at: Option<String>,
+    platforms: BTreeMap<String, PlatformState>,
 }
 
 /// The reply to the start of a run.

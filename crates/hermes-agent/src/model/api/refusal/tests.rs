@@ -141,30 +141,3 @@ fn the_message_is_found_wherever_it_stands() {
         assert!(text.contains("the reason"), "{text}");
     }
 }
-
-#[test]
-fn the_pause_is_read_in_all_three_forms() {
-    let pause = |name: &'static str, value: &str| {
-        let mut headers = HeaderMap::new();
-        headers.insert(name, value.parse().unwrap());
-        parse_retry_after(&headers)
-    };
-    assert_eq!(pause("retry-after", "7"), Some(Duration::from_secs(7)));
-    assert_eq!(
-        pause("retry-after", "0.5"),
-        Some(Duration::from_millis(500))
-    );
-    assert_eq!(
-        pause("retry-after-ms", "250"),
-        Some(Duration::from_millis(250))
-    );
-    let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(30));
-    let parsed = pause("retry-after", &date).unwrap();
-    assert!((10..=30).contains(&parsed.as_secs()), "{parsed:?}");
-    assert_eq!(
-        pause("retry-after", "Wed, 21 Oct 2015 07:28:00 GMT"),
-        Some(Duration::ZERO)
-    );
-    assert_eq!(pause("retry-after", "soon"), None);
-    assert_eq!(pause("retry-after", "-3"), None);
-}

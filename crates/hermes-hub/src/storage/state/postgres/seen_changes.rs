@@ -16,7 +16,6 @@
 use std::{
     collections::VecDeque,
     fmt,
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
@@ -24,7 +23,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use hermes_config::sync::Mutex;
+use hermes_config::sync::{Mutex, stripe_index};
 use sqlx::{Row, postgres::PgRow};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -114,9 +113,7 @@ impl SeenChanges {
     }
 
     fn tenant_counter(&self, id: &str) -> &AtomicU64 {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(id);
-        let index = usize::try_from(hash % COUNTERS as u64).unwrap_or_default();
-        &self.tenants[index]
+        &self.tenants[stripe_index(id, COUNTERS)]
     }
 
     fn note(&self, subject: &str) {

@@ -1,11 +1,11 @@
 //! Write transactions, and the number of changes.
 
 use std::{
-    hash::{BuildHasher, BuildHasherDefault, DefaultHasher},
     ops::{Deref, DerefMut},
     sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use hermes_config::sync::stripe_index;
 use hermes_store::db::GroupWrite;
 use sqlx::SqliteConnection;
 
@@ -70,9 +70,7 @@ impl ChangeCounter {
     }
 
     fn counter(&self, tenant: &TenantId) -> &Counter {
-        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(tenant);
-        let index = usize::try_from(hash % COUNTERS as u64).unwrap_or_default();
-        &self.of_tenants[index]
+        &self.of_tenants[stripe_index(tenant, COUNTERS)]
     }
 
     fn affected(&self, affected: Affected<'_>) -> Vec<&Counter> {

@@ -1,8 +1,9 @@
 //! What was said so far: `/history` on the screen, `/save` in a file.
 
-use std::{fmt::Write as _, io::Write as _};
+use std::fmt::Write as _;
 
 use hermes_agent::{message::Message, printable::printable};
+use hermes_config::private_file::{ExistingFile, WriteOptions, write_file};
 
 use super::{ChatContext, CommandOutcome};
 use crate::{
@@ -98,11 +99,15 @@ pub(super) fn save(chat: &ChatContext<'_>, path: &str) -> Result<CommandOutcome,
         path.to_owned()
     };
     let path = chat.conversation.cwd().join(name);
-    let written = std::fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .open(&path)
-        .and_then(|mut file| file.write_all(render_document(id.as_str(), messages).as_bytes()));
+    let options = WriteOptions {
+        existing: ExistingFile::Refuse,
+        ..WriteOptions::default()
+    };
+    let written = write_file(
+        &path,
+        render_document(id.as_str(), messages).as_bytes(),
+        options,
+    );
     match written {
         Ok(()) => Ok(CommandOutcome::text(format!(
             "Written to {}.",
