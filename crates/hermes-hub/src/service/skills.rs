@@ -39,9 +39,9 @@ const MAX_COMPARED_BYTES: u64 = 9 << 20;
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SkillSummary {
-    name: String,
-    description: String,
-    enabled: bool,
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) enabled: bool,
     pinned: bool,
     version: Option<String>,
     file_count: usize,
@@ -126,8 +126,8 @@ pub(crate) struct SetSkillState {
 
 /// A skill with its category and its directory below `skills`.
 pub(crate) struct FoundSkill {
-    summary: SkillSummary,
-    category: String,
+    pub(super) summary: SkillSummary,
+    pub(super) category: String,
     directory: String,
 }
 
@@ -335,7 +335,10 @@ fn string_list(value: Option<&Value>) -> Vec<String> {
 
 /// The skills in the home itself, disabled ones too, by category and name. Directories from its configuration are
 /// ignored: they could be anywhere. Links are not followed.
-async fn scan_skills(hub: &Hub, record: &TenantRecord) -> Result<Vec<FoundSkill>, Problem> {
+pub(super) async fn scan_skills(
+    hub: &Hub,
+    record: &TenantRecord,
+) -> Result<Vec<FoundSkill>, Problem> {
     let Ok(tree) = open_skills(hub, record).await else {
         return Ok(Vec::new());
     };

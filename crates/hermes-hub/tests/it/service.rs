@@ -1,4 +1,5 @@
 //! What operations do.
+mod agent_card;
 pub(crate) mod audit;
 pub(crate) mod character;
 pub(crate) mod cron;

@@ -205,6 +205,7 @@ impl TenantFixture {
             | "list_files"
             | "find_files"
             | "get_tenant_agent"
+            | "get_agent_card"
             | "start_tenant_agent"
             | "stop_tenant_agent"
             | "restart_tenant_agent"

@@ -7,7 +7,11 @@ use super::super::{
 };
 use crate::{
     api_types::{AgentState, Approval, Run, Scope},
-    service::{agent, runs},
+    service::{
+        agent,
+        agent_card::{self, AgentCard},
+        runs,
+    },
 };
 
 pub(super) fn rows() -> Vec<Operation> {
@@ -31,6 +35,20 @@ fn agent_rows() -> Vec<Operation> {
         .scope(Scope::TenantsRead)
         .read_only()
         .returns::<AgentState>(),
+        Operation::new(
+            "get_agent_card",
+            &[Get],
+            "/v1/tenants/{tenant_id}/agent-card",
+            agent_card::get,
+        )
+        .docs(
+            "Get an agent's card",
+            "Shows a tenant's agent and its skills as an A2A agent card. It needs the feature `a2a` of the policy.",
+        )
+        .scope(Scope::TenantsRead)
+        .read_only()
+        .extended_tool()
+        .returns::<AgentCard>(),
         Operation::new(
             "start_tenant_agent",
             &[Post],

@@ -30,8 +30,9 @@ const OTHERS: [(&str, &str); 8] = [
 ];
 
 /// Operations that are part of another operation's verb, or that nobody asks for on a command line.
-const WITHOUT_VERB: [&str; 16] = [
+const WITHOUT_VERB: [&str; 17] = [
     "download_file",
+    "get_agent_card",
     "get_memory",
     "get_run",
     "get_soul",
