@@ -176,7 +176,7 @@ impl Processes {
         let (pid, command) = (process.pid(), &settings.command);
         let stderr = self
             .stderr_log
-            .drain(server, pid, command, redactor, stderr);
+            .drain_pipe(server, pid, command, redactor, stderr);
         let running = RunningProcess {
             confined,
             stderr,

@@ -7,17 +7,20 @@ use std::{
     borrow::Cow,
     collections::VecDeque,
     io::BufRead,
+    os::fd::{AsFd, OwnedFd},
     path::{Path, PathBuf},
     sync::{
         Arc, OnceLock,
-        mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
+        mpsc::{SyncSender, TrySendError, sync_channel},
     },
+    task::Poll,
     time::{Duration, SystemTime},
 };
 
 use hermes_config::{LogFile, Redactor, ServerName, clock, sync::Mutex};
 use tokio::{
     io::{AsyncRead, AsyncReadExt},
+    net::unix::pipe::Receiver,
     task::JoinSet,
     time::timeout,
 };
@@ -102,6 +105,21 @@ impl StderrLog {
         ServerStderr { tail, reader }
     }
 
+    /// The same for the pipe of a process, so that [`ServerStderr::clear`] knows what is still in it.
+    pub(super) fn drain_pipe(
+        &self,
+        server: &ServerName,
+        pid: u32,
+        command: &str,
+        redactor: Arc<Redactor>,
+        stderr: Receiver,
+    ) -> ServerStderr {
+        let pipe = stderr.as_fd().try_clone_to_owned().ok();
+        let drained = self.drain(server, pid, command, redactor, stderr);
+        drained.tail.lock().pipe = pipe;
+        drained
+    }
+
     /// `None` where no thread can be started; draining goes on without a log then.
     fn writer(&self) -> Option<SyncSender<LogMessage>> {
         let start = || {
@@ -130,7 +148,7 @@ impl Drop for StderrLog {
 }
 
 /// The writer thread.
-fn run_writer(mut file: LogFile, messages: &Receiver<LogMessage>) {
+fn run_writer(mut file: LogFile, messages: &std::sync::mpsc::Receiver<LogMessage>) {
     for message in messages {
         match message {
             LogMessage::Lines(lines, redactor) => file.append(redactor.redact(&lines).as_bytes()),
@@ -155,9 +173,18 @@ impl ServerStderr {
         self.tail.lock().lines()
     }
 
-    /// Forgets the lines so far.
+    /// Forgets what was printed so far, and what of it was not read yet.
     pub fn clear(&self) {
-        *self.tail.lock() = LineTail::default();
+        let mut tail = self.tail.lock();
+        let pipe = tail.pipe.take();
+        let waiting = pipe.and_then(|pipe| rustix::io::ioctl_fionread(pipe).ok());
+        let waiting = usize::try_from(waiting.unwrap_or(0)).unwrap_or(usize::MAX);
+        let unprocessed = tail.unprocessed;
+        *tail = LineTail {
+            unprocessed,
+            skipped: unprocessed.saturating_add(waiting),
+            ..LineTail::default()
+        };
     }
 
     /// Waits for the last output of a server that has ended; a descendant that keeps stderr open is not waited for.
@@ -181,18 +208,18 @@ impl StderrReader {
     async fn run(mut self, mut stderr: impl AsyncRead + Unpin) {
         let mut splitter = LineSplitter::default();
         let mut chunk = Vec::with_capacity(READ_CHUNK);
-        let first = timeout(HEADER_DELAY, stderr.read_buf(&mut chunk)).await;
+        let first = timeout(HEADER_DELAY, self.read(&mut stderr, &mut chunk)).await;
         let mut read = if let Ok(read) = first {
             read
         } else {
             self.flush_batch(0);
-            stderr.read_buf(&mut chunk).await
+            self.read(&mut stderr, &mut chunk).await
         };
         while let Ok(1..) = read {
             let lines = self.append_lines(&mut splitter, &chunk);
             self.flush_batch(lines);
             chunk.clear();
-            read = stderr.read_buf(&mut chunk).await;
+            read = self.read(&mut stderr, &mut chunk).await;
         }
         let last = splitter.unfinished();
         if !last.is_empty() {
@@ -201,18 +228,45 @@ impl StderrReader {
         self.flush_batch(usize::from(!last.is_empty()));
     }
 
+    /// Reads what there is. The lock tells [`ServerStderr::clear`] whether a byte is still in the pipe.
+    async fn read(
+        &self,
+        stderr: &mut (impl AsyncRead + Unpin),
+        chunk: &mut Vec<u8>,
+    ) -> std::io::Result<usize> {
+        let mut reading = std::pin::pin!(stderr.read_buf(chunk));
+        std::future::poll_fn(|context| {
+            let mut tail = self.tail.lock();
+            let read = reading.as_mut().poll(context);
+            if let Poll::Ready(Ok(count)) = read {
+                tail.unprocessed += count;
+            }
+            read
+        })
+        .await
+    }
+
     /// Adds the lines that `chunk` completes to the tail and the batch; returns how many they are.
     fn append_lines(&mut self, splitter: &mut LineSplitter, chunk: &[u8]) -> usize {
         let prefix = self.prefix();
         let tail = Arc::clone(&self.tail);
         let mut tail = tail.lock();
+        tail.unprocessed -= chunk.len();
+        let (skipped, told) = chunk.split_at(tail.skipped.min(chunk.len()));
+        tail.skipped -= skipped.len();
         let mut lines = 0;
-        splitter.feed(chunk, |line| {
+        splitter.feed(skipped, |line| {
+            lines += 1;
+            self.append(&prefix, line);
+        });
+        splitter.feed(told, |line| {
             lines += 1;
             tail.push(line);
             self.append(&prefix, line);
         });
-        tail.set_unfinished(&splitter.unfinished());
+        if !told.is_empty() {
+            tail.set_unfinished(&splitter.unfinished());
+        }
         lines
     }
 
@@ -308,6 +362,12 @@ struct LineTail {
     lines: VecDeque<String>,
     /// A prompt has no line end, but says why a server hangs.
     unfinished: String,
+    /// Bytes that were read and are not among the lines yet.
+    unprocessed: usize,
+    /// Bytes that will come and are not told.
+    skipped: usize,
+    /// Tells how much was not read yet. Until the lines are cleared for the first time.
+    pipe: Option<OwnedFd>,
 }
 
 impl LineTail {

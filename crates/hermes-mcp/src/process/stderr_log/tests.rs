@@ -106,3 +106,49 @@ async fn stderr_is_drained_where_no_log_can_be_written() {
     let tail = drain(&log, "line\n".repeat(100_000).as_bytes()).await;
     assert_eq!(tail.len(), 20);
 }
+
+#[tokio::test]
+async fn what_was_printed_before_is_forgotten_even_if_nobody_has_read_it_yet() {
+    use std::io::Write;
+    let home = tempfile::tempdir().unwrap();
+    let log = StderrLog::new(home.path());
+    let (read, mut write) = std::io::pipe().unwrap();
+    let read = Receiver::from_owned_fd(read.into()).unwrap();
+    let mut stderr = log.drain_pipe(&name("srv"), 7, "run", Arc::default(), read);
+    // The reading task has not had its turn: all of this is in the pipe.
+    write
+        .write_all(b"Failed to validate request\nand a warning\n")
+        .unwrap();
+    stderr.clear();
+    write.write_all(b"out of memory\n").unwrap();
+    drop(write);
+    stderr.wait_for_end().await;
+    assert_eq!(stderr.tail(), ["out of memory"]);
+    drop(log);
+    let text = std::fs::read_to_string(home.path().join("logs/mcp-stderr.log")).unwrap();
+    assert!(
+        text.contains("Failed to validate") && text.contains("out of memory"),
+        "{text}"
+    );
+}
+
+#[tokio::test]
+async fn what_was_read_before_is_forgotten_and_a_line_goes_on() {
+    use std::io::Write;
+    let home = tempfile::tempdir().unwrap();
+    let log = StderrLog::new(home.path());
+    let (read, mut write) = std::io::pipe().unwrap();
+    let read = Receiver::from_owned_fd(read.into()).unwrap();
+    let mut stderr = log.drain_pipe(&name("srv"), 7, "run", Arc::default(), read);
+    write.write_all(b"old\nhalf").unwrap();
+    while stderr.tail().len() < 2 {
+        tokio::task::yield_now().await;
+    }
+    write.write_all(b" a line\nunread").unwrap();
+    stderr.clear();
+    assert_eq!(stderr.tail(), [""; 0]);
+    write.write_all(b" and more\n").unwrap();
+    drop(write);
+    stderr.wait_for_end().await;
+    assert_eq!(stderr.tail(), ["unread and more"]);
+}
