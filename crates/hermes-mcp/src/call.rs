@@ -31,7 +31,7 @@ use crate::{
         session::{CallEvent, McpSession, Progress},
     },
     server_request::{CallId, ConversationId},
-    tools::names::ToolName,
+    tools::changed_tool::ChangedToolAdvice,
     transport::http::{HttpFailure, classify},
 };
 
@@ -121,9 +121,10 @@ pub enum CallError {
     },
     /// The tool is not what it was when it was accepted, under `pin_tools: block`.
     #[error(
-        "tool `{tool}` of server `{server}` is withheld, because its definition has changed; `hermes mcp tools {server} --diff` shows how, `hermes mcp tools {server} --approve {tool}` accepts it"
+        "tool `{}` of server `{}` is withheld, because its definition has changed; {}",
+        .0.tool, .0.server, .0
     )]
-    Withheld { server: ServerName, tool: ToolName },
+    Withheld(ChangedToolAdvice),
     /// The server said that its tools have changed, and did not say how, under `pin_tools: block`.
     #[error(
         "the tools of server `{server}` have changed and could not be listed again; try again in a moment"

@@ -7,7 +7,7 @@ use hermes_store::cron::Job;
 use jiff::Zoned;
 use serde_json::Value;
 
-use crate::conversation::TurnUsage;
+use crate::conversation::{TurnUsage, hosting_tenant};
 
 /// The heading above the message in the stored document.
 const RESPONSE_HEADING: &str = "## Response";
@@ -44,8 +44,14 @@ impl RunReport {
         };
         let wraps = settings.document["cron"]["wrap_response"] != Value::Bool(false);
         Some(if wraps {
+            let advice = match hosting_tenant(settings) {
+                Some(tenant) => format!(
+                    "its operator changes or stops it with `hermes tenant cron` for `{tenant}`"
+                ),
+                None => "`hermes cron` changes or stops it".to_owned(),
+            };
             format!(
-                "Cron job: {}\n\n{text}\n\n(job `{}`; `hermes cron` changes or stops it)",
+                "Cron job: {}\n\n{text}\n\n(job `{}`; {advice})",
                 job.name(),
                 job.id()
             )
@@ -95,6 +101,9 @@ fn is_silent(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hermes_config::Variables;
+    use hermes_store::cron::{CronFile, NewJob, Schedule};
+
     use super::*;
 
     #[test]
@@ -118,6 +127,33 @@ mod tests {
         ] {
             assert!(!is_silent(text), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_message_says_who_can_stop_its_job() {
+        let directory = tempfile::tempdir().unwrap();
+        let home = hermes_config::Home::at(directory.path());
+        let now = Zoned::now();
+        let schedule = Schedule::parse("every 2h", &now).unwrap();
+        let job = CronFile::change(&home, &now, |file| {
+            file.create(NewJob::new("look", schedule), &now)
+        });
+        let job = job.unwrap();
+        let report = RunReport {
+            text: "The news.".into(),
+            ..RunReport::default()
+        };
+        let text = |variables: &[(&str, &str)]| {
+            let settings = Settings::parse("", Variables::from_pairs(variables.iter().copied()));
+            report.delivery_text(&job, &settings.unwrap()).unwrap()
+        };
+        assert!(text(&[]).contains("`hermes cron` changes or stops it"));
+        let hosted = text(&[("HERMES_TENANT_ID", "acme")]);
+        assert!(
+            hosted.contains("`hermes tenant cron` for `acme`"),
+            "{hosted}"
+        );
+        assert!(!hosted.contains("`hermes cron`"), "{hosted}");
     }
 
     #[test]

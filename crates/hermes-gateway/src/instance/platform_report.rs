@@ -138,8 +138,8 @@ impl PlatformReport {
             ConnectionState::Connected if health.is_deaf(now) => with(
                 PlatformStatus::Deaf,
                 "deaf",
-                "the connection is open, but nothing has been heard for three periods; \
-                 `hermes gateway restart` connects anew"
+                "the connection is open, but nothing has been heard for three periods; a restart of the process \
+                 that has it connects anew"
                     .into(),
             ),
             ConnectionState::Connected => Self {

@@ -65,7 +65,7 @@ pub(super) fn record_result(span: &Span, result: &Result<ServerResult, CallError
             return;
         }
         Err(CallError::ConnectionLost { .. }) => "connection_lost",
-        Err(CallError::Withheld { .. } | CallError::ToolListStale { .. }) => "withheld",
+        Err(CallError::Withheld(_) | CallError::ToolListStale { .. }) => "withheld",
         Err(CallError::TooManyInputRounds) => "too_many_input_rounds",
         Err(CallError::UnexpectedResponse(_)) => "unexpected_response",
     };

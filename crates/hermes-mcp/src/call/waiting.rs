@@ -10,11 +10,14 @@ use hermes_config::{TransportSettings, server::PinTools};
 use tokio::sync::watch;
 
 use super::{CallError, CallRequest, LoginReason};
-use crate::connection::{
-    ConnectionCommand,
-    handle::ServerHandle,
-    link::{Link, LinkStatus},
-    session::McpSession,
+use crate::{
+    connection::{
+        ConnectionCommand,
+        handle::ServerHandle,
+        link::{Link, LinkStatus},
+        session::McpSession,
+    },
+    tools::changed_tool::ChangedToolAdvice,
 };
 
 /// How long a call waits for a server that is on its way back.
@@ -152,9 +155,10 @@ pub(crate) async fn check_pin(
     let mut withheld = link.catalog.iter().flat_map(|catalog| &catalog.withheld);
     match withheld.find(|name| name.as_str() == call.name) {
         None => Ok(()),
-        Some(tool) => Err(CallError::Withheld {
+        Some(tool) => Err(CallError::Withheld(ChangedToolAdvice {
             server: handle.name.clone(),
             tool: tool.clone(),
-        }),
+            tenant: handle.tenant.clone(),
+        })),
     }
 }

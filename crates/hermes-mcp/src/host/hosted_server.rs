@@ -145,6 +145,7 @@ impl HostedServer {
             server: handle.settings(),
             catalog: link.catalog.clone(),
             is_offered: link.status.offers_tools(),
+            tenant: handle.tenant.clone(),
         })
     }
 

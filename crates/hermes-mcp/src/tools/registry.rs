@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::tools::{
     catalog::{Catalog, NativeTool},
+    changed_tool::ChangedToolAdvice,
     filter::{ApprovalRule, ToolFilter},
     names,
     names::{Naming, RegisteredName},
@@ -167,6 +168,8 @@ pub struct RegistryInput {
     pub catalog: Option<Arc<Catalog>>,
     /// Whether its tools are on the list now.
     pub is_offered: bool,
+    /// Whose agent offers them, if a Hub hosts it.
+    pub tenant: Option<String>,
 }
 
 /// An immutable snapshot of all tools.
@@ -249,10 +252,16 @@ impl Registry {
             .filter(|tool| filter.includes(&tool.name));
         let withheld = natives.clone().filter(|tool| is_withheld(tool));
         self.warnings.extend(withheld.map(|tool| {
-            format!(
-                "{0}: `{1}` is withheld, because it has changed since it was accepted; `hermes mcp tools {0} --diff` shows the difference, `hermes mcp tools {0} --approve {1}` accepts it",
-                server.name, tool.name
-            )
+            let (server, tool) = (server.name.clone(), tool.name.clone());
+            let what = format!(
+                "{server}: `{tool}` is withheld, because it has changed since it was accepted"
+            );
+            let advice = ChangedToolAdvice {
+                server,
+                tool,
+                tenant: contribution.tenant.clone(),
+            };
+            format!("{what}; {advice}")
         }));
         let natives = natives.filter(|tool| !is_withheld(tool));
         let origins = natives.cloned().map(ToolOrigin::Native);

@@ -25,6 +25,7 @@ fn contribution(server: &str, tools: &[&str], change: impl FnOnce(&mut Server)) 
             ..Catalog::default()
         })),
         is_offered: true,
+        tenant: None,
     }
 }
 

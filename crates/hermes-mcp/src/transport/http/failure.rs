@@ -18,8 +18,7 @@ use crate::{http_client::TlsError, oauth::OAuthError};
 pub enum HttpFailure {
     /// 401.
     #[error(
-        "the server requires authorization (HTTP 401): log in with `hermes mcp login`, or check the credentials in \
-         `headers`"
+        "the server requires authorization (HTTP 401): it needs a login, or other credentials in `headers`"
     )]
     Auth {
         /// `WWW-Authenticate`, if sent.

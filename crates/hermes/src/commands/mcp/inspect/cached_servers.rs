@@ -49,6 +49,7 @@ impl<'a> CachedServers<'a> {
                         .as_ref()
                         .map(|manifest| Arc::new(manifest_catalog(manifest))),
                     is_offered: true,
+                    tenant: None,
                 })
             })
             .collect();

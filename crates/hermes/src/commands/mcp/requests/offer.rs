@@ -278,6 +278,7 @@ fn build_registry(settings: &Settings, offers: &[ServerOffer]) -> Registry {
             server: offer.server.clone(),
             catalog: Some(offer.catalog.clone()),
             is_offered: true,
+            tenant: None,
         })
         .collect();
     Registry::build(0, naming, &HashSet::new(), &contributions)
