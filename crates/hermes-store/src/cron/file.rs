@@ -26,6 +26,10 @@ pub struct CronFile {
     pub jobs: Vec<Job>,
 }
 
+fn did_you_mean(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
+}
+
 /// Why jobs could not be read or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum CronError {
@@ -36,8 +40,12 @@ pub enum CronError {
     #[error("`{}` is damaged: {reason}; correct it or move it away", path.display())]
     Damaged { path: PathBuf, reason: String },
     /// No job has that id or name.
-    #[error("there is no cron job `{reference}`")]
-    NoSuchJob { reference: String },
+    #[error("there is no cron job `{reference}`{}", did_you_mean(nearest.as_deref()))]
+    NoSuchJob {
+        reference: String,
+        /// What was probably meant.
+        nearest: Option<String>,
+    },
     /// Several jobs have that name.
     #[error("several cron jobs are called `{reference}`; use an id: {}", ids.join(", "))]
     Ambiguous {
@@ -158,6 +166,11 @@ impl CronFile {
         self.position(reference).map(|at| &self.jobs[at])
     }
 
+    fn nearest_name(&self, reference: &str) -> Option<String> {
+        let names = self.jobs.iter().flat_map(|job| [job.name(), job.id()]);
+        hermes_config::nearest(reference, names.map(str::to_owned))
+    }
+
     pub(super) fn find_mut(&mut self, reference: &str) -> Result<&mut Job, CronError> {
         self.position(reference).map(|at| &mut self.jobs[at])
     }
@@ -173,6 +186,7 @@ impl CronFile {
         match named[..] {
             [] => Err(CronError::NoSuchJob {
                 reference: reference.into(),
+                nearest: self.nearest_name(reference),
             }),
             [at] => Ok(at),
             _ => Err(CronError::Ambiguous {

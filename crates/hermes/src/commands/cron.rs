@@ -54,7 +54,6 @@ impl CronJobs<'_> {
         change: impl FnOnce(&mut CronFile) -> Result<Job, CronError>,
     ) -> Result<Job, Failure> {
         let file = self.load()?;
-        let with_hint = |error| with_hint(error, reference, &file);
         file.find(reference).map_err(with_hint)?;
         let changed = CronFile::change(&self.context.home, &self.now, change);
         changed.map_err(with_hint)
@@ -95,14 +94,11 @@ impl CronJobs<'_> {
     }
 }
 
-fn with_hint(error: CronError, reference: &str, file: &CronFile) -> Failure {
+fn with_hint(error: CronError) -> Failure {
     let is_unknown = matches!(error, CronError::NoSuchJob { .. });
     let failure = Failure::from(error);
     if is_unknown {
-        let names = file.jobs.iter().flat_map(|job| [job.name(), job.id()]);
-        return failure
-            .suggest_nearest(reference, names.map(str::to_owned))
-            .hint("`hermes cron list --all` shows what there is");
+        return failure.hint("`hermes cron list --all` shows what there is");
     }
     failure
 }

@@ -230,6 +230,25 @@ fn a_job_is_changed_by_id_or_name() {
 }
 
 #[test]
+fn a_mistyped_job_is_told_with_the_nearest_one() {
+    let hermes = filled();
+    for command in [
+        &["cron", "pause", "wsh"][..],
+        &["cron", "resume", "lok"],
+        &["cron", "run", "New yaer"],
+        &["cron", "remove", "wsh", "--yes"],
+        &["cron", "edit", "wsh", "--prompt", "x"],
+        &["cron", "runs", "wsh"],
+        &["cron", "create", "1h", "x", "--context-from", "wsh"],
+    ] {
+        let ran = hermes.run(command).exits_with(3);
+        assert!(ran.stderr.contains("did you mean `"), "{ran:?}");
+    }
+    let ran = hermes.run(&["cron", "runs", "quite another"]).exits_with(3);
+    assert!(!ran.stderr.contains("did you mean"), "{ran:?}");
+}
+
+#[test]
 fn several_jobs_of_one_name_need_an_id() {
     let hermes = filled();
     hermes

@@ -158,6 +158,9 @@ async fn jobs_of_the_home_are_made_changed_and_removed() {
         );
         assert_eq!(result["job"]["state"], state, "{action}");
     }
+    let mistyped = json!({"action": "pause", "job_id": "loking"});
+    let told = session.fail(&tool, mistyped).await;
+    assert!(told.contains("did you mean `Looking`?"), "{told}");
     session
         .succeed(&tool, json!({"action": "remove", "job_id": job["id"]}))
         .await;

@@ -168,13 +168,7 @@ pub(super) fn resolve_context_jobs(
     let file = jobs.load()?;
     let given = options.context_from.iter().filter(|job| !job.is_empty());
     given
-        .map(|job| {
-            Ok(file
-                .find(job)
-                .map_err(|error| super::with_hint(error, job, &file))?
-                .id()
-                .to_owned())
-        })
+        .map(|job| Ok(file.find(job).map_err(super::with_hint)?.id().to_owned()))
         .collect()
 }
 

@@ -12,10 +12,14 @@ use crate::{
 
 pub(super) fn run(jobs: &CronJobs<'_>, args: &CronRunsArgs) -> Result<(), Failure> {
     let file = jobs.load()?;
+    let mut unknown = None;
     let job = args.job.as_deref().map(|job| match file.find(job) {
         Ok(job) => Ok(job.id().to_owned()),
         // A job that is over is gone, but its runs are not.
-        Err(CronError::NoSuchJob { reference }) => Ok(reference),
+        Err(error @ CronError::NoSuchJob { .. }) => {
+            unknown = Some(error);
+            Ok(job.to_owned())
+        }
         Err(error) => Err(error),
     });
     let job = job.transpose()?;
@@ -25,6 +29,9 @@ pub(super) fn run(jobs: &CronJobs<'_>, args: &CronRunsArgs) -> Result<(), Failur
             None => Ok(Vec::new()),
         }
     })?;
+    if let Some(error) = unknown.filter(|_| runs.is_empty()) {
+        return Err(super::with_hint(error));
+    }
     let output = jobs.context.output;
     if runs.is_empty() {
         output.note("No run is recorded yet.");
