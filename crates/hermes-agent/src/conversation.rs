@@ -47,7 +47,7 @@ pub use crate::conversation::{
     tool_selection::{
         ToolEntry, ToolsetEntry, ToolsetKind, ToolsetSwitch, needs_server, unknown_toolsets,
     },
-    user_calls::{UserCallError, UserCallResult},
+    user_calls::{UserCallError, UserCallResult, approve_user_call},
 };
 use crate::{
     conversation::storage::recorder::TurnRecorder,

@@ -1,7 +1,8 @@
 //! How commands talk to the running processes of a home: a Unix socket per process in `<home>/run/`.
 //!
 //! One JSON object per line each way. The asking side is synchronous, so that a short command needs no runtime; only
-//! what may take its time and can be interrupted, a request to a server, is not.
+//! what may take its time and can be interrupted, a request to a server, is not. The kernel names the peer: commands of
+//! an agent get states and lists, and nothing else.
 
 use std::{
     io::{self, BufRead, BufReader, Write},
@@ -18,11 +19,13 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use crate::{
     connection::session::Progress,
+    control::peer::PeerRights,
     host::{Host, HostRequest, ReloadReport, RequestOutcome, status::ServerStatus},
     protocol::{ElicitRequestParams, ElicitResult},
 };
 
 mod client;
+mod peer;
 mod request;
 
 pub use crate::control::client::{
@@ -177,19 +180,26 @@ async fn serve_connection<F>(
 where
     F: Future<Output = ControlResponse>,
 {
+    let rights = PeerRights::of(&stream);
     let (reader, mut writer) = stream.into_split();
     let reader = tokio::io::AsyncReadExt::take(reader, MAX_REQUEST_BYTES);
     let mut lines = tokio::io::BufReader::new(reader).lines();
     while let Some(line) = lines.next_line().await? {
-        let answer = match serde_json::from_str(&line) {
-            Ok(ControlRequest::Request(question)) => {
+        let question = match serde_json::from_str(&line) {
+            Ok(question) => question,
+            Err(error) => {
+                let reason = error.to_string();
+                write_response(&mut writer, &ControlResponse::Refused { reason }).await?;
+                continue;
+            }
+        };
+        let answer = match (rights.refusal(&question), question) {
+            (Some(refusal), _) => refusal,
+            (None, ControlRequest::Request(question)) => {
                 request::serve_request(host, question, &mut lines, &mut writer).await?;
                 continue;
             }
-            Ok(question) => answer(question).await,
-            Err(error) => ControlResponse::Refused {
-                reason: error.to_string(),
-            },
+            (None, question) => answer(question).await,
         };
         write_response(&mut writer, &answer).await?;
     }

@@ -27,7 +27,7 @@ pub mod status;
 
 pub use calls::BatchCall;
 pub use reload::ReloadReport;
-pub use request::{HostRequest, RequestOutcome};
+pub use request::{ApprovalCheck, HostRequest, RequestOutcome};
 pub use resources::ResourceWatch;
 
 use crate::{

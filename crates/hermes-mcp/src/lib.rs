@@ -24,8 +24,8 @@ pub use connection::{
 };
 pub use hermes_serve::Era;
 pub use host::{
-    Host, HostOptions, HostRequest, ReloadReport, RequestOutcome, config_watch::ConfigWatch,
-    status::ServerStatus,
+    ApprovalCheck, Host, HostOptions, HostRequest, ReloadReport, RequestOutcome,
+    config_watch::ConfigWatch, status::ServerStatus,
 };
 pub use server_request::ServerRequestHandler;
 pub use tools::{

@@ -3,7 +3,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use hermes_config::{AuxiliaryTask, ConfigFile, ConfigFileError, Home};
+use hermes_config::{AuxiliaryTask, ConfigFile, ConfigFileError, Home, Redactor, Settings};
 use hermes_store::SessionId;
 use serde_json::{Value, json};
 
@@ -138,14 +138,6 @@ pub(super) fn build_approvals(
     session: &SessionId,
     model: &ModelCell,
 ) -> Approvals {
-    let mut settings = ApprovalSettings::from_document(&agent.settings().document);
-    let approver = match &setup.consent {
-        Consent::Ask(approver) => approver.clone(),
-        Consent::AllowAll => {
-            settings.mode = ApprovalMode::Off;
-            Arc::new(DenyAllApprover)
-        }
-    };
     let task = AuxiliaryTask::Approval;
     let timeout = agent.settings().auxiliary.task(task).timeout;
     let judge = LazyAuxiliaryModel {
@@ -153,12 +145,26 @@ pub(super) fn build_approvals(
         main: model.clone(),
         task,
     };
-    let home = agent.home().clone();
-    Approvals::new(settings, approver)
+    home_approvals(agent.home(), &agent.settings(), &setup.consent)
         .for_session(session.clone())
         .with_policy(agent.policy_handle().clone())
         .with_redactor(agent.redactor())
         .with_judge(Arc::new(ModelJudge::new(Arc::new(judge), timeout)))
+}
+
+/// The approvals of a home, without a session and without a model for clear cases.
+pub(super) fn home_approvals(home: &Home, settings: &Settings, consent: &Consent) -> Approvals {
+    let mut rules = ApprovalSettings::from_document(&settings.document);
+    let approver = match consent {
+        Consent::Ask(approver) => approver.clone(),
+        Consent::AllowAll => {
+            rules.mode = ApprovalMode::Off;
+            Arc::new(DenyAllApprover)
+        }
+    };
+    let home = home.clone();
+    Approvals::new(rules, approver)
+        .with_redactor(Redactor::for_variables(&settings.variables))
         .on_always(move |rules| {
             if let Err(error) = add_to_allowlist(&home, rules) {
                 tracing::warn!(%error, "failed to write an always-allowed command to the configuration");

@@ -3,15 +3,18 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
-use hermes_config::{Redactor, ServerName, Settings};
+use hermes_config::{Home, Redactor, ServerName, Settings};
 use hermes_mcp::{Host, RegisteredTool};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::Conversation;
-use crate::tools::{
-    tool::{ProgressSink, ToolContext},
-    toolbox::{ToolTarget, Toolbox, call_mcp},
+use super::{Consent, Conversation, setup::home_approvals};
+use crate::{
+    approval::ApprovalError,
+    tools::{
+        tool::{ProgressSink, ToolContext},
+        toolbox::{McpCall, ToolTarget, Toolbox, call_mcp},
+    },
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,6 +99,21 @@ impl Conversation {
             }
         })
     }
+}
+
+/// Requests approval for a tool in `tools.approve` that another process calls for the user: the question that a
+/// conversation of this home would ask.
+pub fn approve_user_call<'a>(
+    home: &'a Home,
+    settings: &'a Settings,
+    consent: &'a Consent,
+    call: McpCall<'a>,
+    cancel: &'a CancellationToken,
+) -> BoxFuture<'a, Result<(), ApprovalError>> {
+    Box::pin(async move {
+        let approvals = home_approvals(home, settings, consent);
+        call.request_approval(&approvals, cancel).await
+    })
 }
 
 /// Splits `server.tool`. Server names may contain dots: the longest match wins.

@@ -23,7 +23,7 @@ mod mcp;
 mod search;
 mod shared_definitions;
 
-pub use mcp::call_mcp;
+pub use mcp::{McpCall, call_mcp};
 pub(crate) use shared_definitions::SharedDefinitions;
 
 /// The tools of one turn. It does not change during the turn, whatever servers do.

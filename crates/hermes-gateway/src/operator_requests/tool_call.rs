@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use hermes_agent::conversation::Agent;
 use hermes_config::Redactor;
-use hermes_mcp::{CallOptions, HostRequest, RequestOutcome};
+use hermes_mcp::{ApprovalCheck, CallOptions, HostRequest, RequestOutcome};
 use hermes_protocol::{RefusalReason, RequestRefusal, ResultMedia, ToolCallReport, ToolPermission};
 use serde_json::{Map, Value};
 
@@ -51,6 +51,7 @@ pub(super) async fn call(
             tool: tool.clone(),
             arguments,
             is_raw: false,
+            approval: ApprovalCheck::Passed,
         };
         let outcome = usable
             .host
@@ -173,7 +174,7 @@ fn explain_outcome(
             };
             refuse(reason, outcome.text())
         }
-        RequestOutcome::Answered { .. } => refuse(
+        RequestOutcome::Answered { .. } | RequestOutcome::NeedsApproval { .. } => refuse(
             RefusalReason::Unusable,
             format!("`{server}` gave no result"),
         ),

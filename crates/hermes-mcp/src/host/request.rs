@@ -17,7 +17,7 @@ use crate::{
         outcome::{CallFailure, Outcome},
     },
     connection::{handle::ServerHandle, link::LinkStatus},
-    tools::registry::{RegisteredTool, ToolOrigin},
+    tools::registry::{RegisteredTool, ToolApproval, ToolOrigin},
 };
 
 /// JSON-RPC's code for arguments that a server does not take.
@@ -35,6 +35,8 @@ pub enum HostRequest {
         arguments: Map<String, Value>,
         /// Whether the result is wanted as received, and the arguments are sent without a look at them.
         is_raw: bool,
+        #[serde(default)]
+        approval: ApprovalCheck,
     },
     /// Its resources and their templates.
     ListResources,
@@ -47,6 +49,27 @@ pub enum HostRequest {
         prompt: String,
         arguments: Map<String, Value>,
     },
+}
+
+impl HostRequest {
+    /// Whether it only asks what a server offers.
+    pub fn is_listing(&self) -> bool {
+        matches!(
+            self,
+            Self::ListTools | Self::ListResources | Self::ListPrompts
+        )
+    }
+}
+
+/// Whether a tool that needs approval (`tools.approve`) is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalCheck {
+    /// It is: a person makes the call by a command of its own, or has approved it.
+    #[default]
+    Passed,
+    /// It is not: the outcome says what a person has to approve first.
+    Pending,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -84,6 +107,13 @@ pub enum RequestOutcome {
         /// The tool or prompt: `name`, `description`, and `inputSchema` or `arguments`.
         definition: Value,
     },
+    /// The tool was not called: a person has to approve it first.
+    NeedsApproval {
+        /// By its registered name.
+        tool: String,
+        /// By the server's own name for it.
+        original: String,
+    },
 }
 
 impl RequestOutcome {
@@ -97,7 +127,7 @@ impl RequestOutcome {
                 let text = members.get("result").or_else(|| members.get("error"));
                 text.and_then(Value::as_str).unwrap_or_default()
             }
-            Self::UnknownName { .. } => "",
+            Self::UnknownName { .. } | Self::NeedsApproval { .. } => "",
             Self::WrongArguments { problem, .. } => problem,
         }
     }
@@ -109,6 +139,13 @@ impl RequestOutcome {
             is_error: false,
         }
     }
+}
+
+/// How a tool is called.
+#[derive(Debug, Clone, Copy)]
+struct CallForm {
+    is_raw: bool,
+    approval: ApprovalCheck,
 }
 
 impl Host {
@@ -175,8 +212,10 @@ impl Host {
                     tool,
                     arguments,
                     is_raw,
+                    approval,
                 } => {
-                    self.call_named(&handle, &tool, arguments, is_raw, options)
+                    let form = CallForm { is_raw, approval };
+                    self.call_named(&handle, &tool, arguments, form, options)
                         .await
                 }
                 HostRequest::ListResources => match self.list_resources(server, options).await {
@@ -208,7 +247,7 @@ impl Host {
         handle: &Arc<ServerHandle>,
         tool: &str,
         arguments: Map<String, Value>,
-        is_raw: bool,
+        form: CallForm,
         options: &CallOptions,
     ) -> RequestOutcome {
         let server = &handle.name;
@@ -223,7 +262,14 @@ impl Host {
                 is_withheld: is_withheld(handle, tool),
             };
         };
-        if is_raw {
+        if form.approval == ApprovalCheck::Pending && registered.approval == ToolApproval::Required
+        {
+            return RequestOutcome::NeedsApproval {
+                tool: registered.name.to_string(),
+                original: registered.original_name().to_owned(),
+            };
+        }
+        if form.is_raw {
             return match self.call_raw(registered, arguments, options).await {
                 Ok(result) => RequestOutcome::Answered {
                     is_error: result.is_error == Some(true),

@@ -25,7 +25,7 @@ pub fn lower_lock_limit() -> std::io::Result<()> {
 
 #[cfg(target_os = "linux")]
 mod linux {
-    use std::{collections::HashMap, io};
+    use std::io;
 
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -33,6 +33,8 @@ mod linux {
 
     /// Where to begin where there is no limit yet: above all marks of guards.
     const INITIAL_LOCK_LIMIT: u64 = i64::MAX.cast_unsigned();
+    /// Processes change while their parents are read; this ends it.
+    const MAX_GENERATIONS: usize = 10_000;
 
     /// Whether a process was started by this one, or by something that was: its parents say so, or its limit. One that
     /// is gone might have been.
@@ -48,13 +50,11 @@ mod linux {
     }
 
     fn has_ancestor(pid: u32, ancestor: u32) -> bool {
-        let rows = process_table::rows();
-        let parents: HashMap<u32, u32> = rows.iter().map(|row| (row.pid, row.parent)).collect();
         let mut pid = pid;
-        for _ in 0..rows.len() {
-            match parents.get(&pid) {
-                Some(parent) if *parent == ancestor => return true,
-                Some(parent) if *parent != 0 => pid = *parent,
+        for _ in 0..MAX_GENERATIONS {
+            match process_table::row(pid).map(|row| row.parent) {
+                Some(parent) if parent == ancestor => return true,
+                Some(parent) if parent != 0 => pid = parent,
                 _ => return false,
             }
         }

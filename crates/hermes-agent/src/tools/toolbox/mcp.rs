@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
+use hermes_config::ServerName;
 use hermes_mcp::{
     CallOptions, Host, Outcome, Progress, RegisteredTool, ToolApproval, protocol::ContentBlock,
     server_request::ConversationId,
 };
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 use crate::{
-    approval::{ApprovalError, ApprovalKind, ApprovalRequest},
+    approval::{ApprovalError, ApprovalKind, ApprovalRequest, Approvals},
     message::Image,
     model::ToolDefinition,
     tools::tool::{ToolContext, ToolOutput},
@@ -68,7 +70,14 @@ pub async fn call_mcp(
     context: &ToolContext,
 ) -> Result<Outcome, ApprovalError> {
     if tool.approval == ToolApproval::Required {
-        request_mcp_approval(tool, &arguments, context).await?;
+        let call = McpCall {
+            server: &tool.server,
+            tool: tool.name.as_str(),
+            original: tool.original_name(),
+            arguments: &arguments,
+        };
+        call.request_approval(&context.approvals, &context.cancel)
+            .await?;
     }
     let progress = context.progress.clone();
     let options = CallOptions {
@@ -82,30 +91,40 @@ pub async fn call_mcp(
     Ok(host.call_tool(tool, arguments, &options).await)
 }
 
-/// Requests approval for a tool in `tools.approve`. "Session" and "always" answers apply to this tool alone.
-async fn request_mcp_approval(
-    tool: &RegisteredTool,
-    arguments: &Map<String, Value>,
-    context: &ToolContext,
-) -> Result<(), ApprovalError> {
-    let what = format!("{}.{}", tool.server, tool.original_name());
-    let arguments = serde_json::to_string(arguments).unwrap_or_default();
-    let request = ApprovalRequest {
-        kind: ApprovalKind::Mcp,
-        tool: tool.name.as_str().to_owned(),
-        subject: format!("{what} {arguments}"),
-        reason: format!(
-            "`tools.approve` of the MCP server `{}` requires approval",
-            tool.server
-        ),
-        rules: vec![format!("MCP tool {what}")],
-        can_allow_always: true,
-        ..ApprovalRequest::default()
-    };
-    context
-        .approvals
-        .check_action(request, &context.cancel)
-        .await
+/// A call of a server's tool.
+#[derive(Debug, Clone, Copy)]
+pub struct McpCall<'a> {
+    pub server: &'a ServerName,
+    /// By its registered name.
+    pub tool: &'a str,
+    /// By the server's own name for it.
+    pub original: &'a str,
+    pub arguments: &'a Map<String, Value>,
+}
+
+impl McpCall<'_> {
+    /// Requests approval for a tool in `tools.approve`. "Session" and "always" answers apply to this tool alone.
+    pub(crate) async fn request_approval(
+        &self,
+        approvals: &Approvals,
+        cancel: &CancellationToken,
+    ) -> Result<(), ApprovalError> {
+        let what = format!("{}.{}", self.server, self.original);
+        let arguments = serde_json::to_string(self.arguments).unwrap_or_default();
+        let request = ApprovalRequest {
+            kind: ApprovalKind::Mcp,
+            tool: self.tool.to_owned(),
+            subject: format!("{what} {arguments}"),
+            reason: format!(
+                "`tools.approve` of the MCP server `{}` requires approval",
+                self.server
+            ),
+            rules: vec![format!("MCP tool {what}")],
+            can_allow_always: true,
+            ..ApprovalRequest::default()
+        };
+        approvals.check_action(request, cancel).await
+    }
 }
 
 /// `3/10 message`, as far as the server sent it.

@@ -8,8 +8,8 @@ use std::{
 use futures::future::FutureExt;
 use hermes_config::{Home, ServerName};
 use hermes_mcp::{
-    HostRequest, Progress, RequestOutcome,
-    control::{ForwardedRequest, RequestCallbacks, request},
+    ApprovalCheck, HostRequest, Progress, RequestOutcome,
+    control::{ControlRequest, ForwardedRequest, RequestCallbacks, request},
     protocol::{ElicitResult, ElicitationAction},
 };
 use hermes_testkit::{Behaviour, Era, Tool, eventually};
@@ -27,6 +27,7 @@ fn call(tool: &str, arguments: Value) -> ForwardedRequest {
         tool: tool.into(),
         arguments: object(arguments),
         is_raw: false,
+        approval: ApprovalCheck::Passed,
     };
     ask(request)
 }
@@ -219,4 +220,99 @@ async fn a_process_without_the_server_leaves_it_to_others() {
             .is_none()
     );
     assert!(began.elapsed() < TIMEOUT);
+}
+
+/// Sends lines over a socket from a command of the agent, and returns the answers.
+#[cfg(target_os = "linux")]
+async fn asked_by_command(socket: &std::path::Path, questions: &[ControlRequest]) -> Vec<Value> {
+    const SCRIPT: &str = "import json,socket,sys\n\
+        s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); f=s.makefile('r')\n\
+        for line in sys.argv[2:]:\n    \
+            s.sendall(line.encode()+b'\\n'); answer=f.readline(); print(answer,end='')\n    \
+            if json.loads(answer)['answer']=='accepted': print(f.readline(),end='')\n";
+    let lines = questions
+        .iter()
+        .map(|question| serde_json::to_string(question).unwrap());
+    let mut command = tokio::process::Command::new("setsid");
+    command
+        .args(["-w", "python3", "-c", SCRIPT])
+        .arg(socket)
+        .args(lines);
+    hermes_mcp::process::descendants::mark_descendants(&mut command);
+    let output = command.output().await.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn commands_of_an_agent_get_states_and_lists_and_nothing_else() {
+    let home = tempfile::tempdir().unwrap();
+    let peer = RecordedServer::new(ALL_TRANSPORTS[0].0, Behaviour::new(), home.path());
+    let host = TestHost::start(&[("server", peer.entry.clone())]).await;
+    host.ready("server").await;
+    let _serving = serve(&host.host);
+    let socket = super::socket_path(host.home.path());
+    let get_prompt = HostRequest::GetPrompt {
+        prompt: "greet".into(),
+        arguments: object(json!({"name": "Ada"})),
+    };
+    let read = HostRequest::ReadResource {
+        uri: "test://text".into(),
+    };
+    let refused = [
+        ControlRequest::Reload,
+        ControlRequest::Wake {
+            server: ServerName::new("server"),
+        },
+        ControlRequest::Request(call("add", json!({"a": 1, "b": 2}))),
+        ControlRequest::Request(ask(get_prompt)),
+        ControlRequest::Request(ask(read)),
+    ];
+    for answer in asked_by_command(&socket, &refused).await {
+        assert_eq!(answer["answer"], "refused", "{answer}");
+    }
+    assert!(peer.calls("add").is_empty());
+    let listed = [
+        ControlRequest::Status,
+        ControlRequest::Request(ask(HostRequest::ListTools)),
+    ];
+    let answers = asked_by_command(&socket, &listed).await;
+    assert_eq!(answers[0]["answer"], "status", "{answers:?}");
+    assert_eq!(answers[2]["answer"], "done", "{answers:?}");
+}
+
+#[tokio::test]
+async fn a_tool_that_needs_approval_is_called_once_it_is_approved() {
+    let home = tempfile::tempdir().unwrap();
+    let peer = RecordedServer::new(ALL_TRANSPORTS[0].0, Behaviour::new(), home.path());
+    let entry = with(peer.entry.clone(), "tools", json!({"approve": ["add"]}));
+    let host = TestHost::start(&[("server", entry)]).await;
+    host.ready("server").await;
+    let _serving = serve(&host.host);
+    let add = |tool: &str, approval| {
+        let mut question = call(tool, json!({"a": 2, "b": 40}));
+        if let HostRequest::CallTool {
+            approval: check, ..
+        } = &mut question.request
+        {
+            *check = approval;
+        }
+        question
+    };
+    for tool in ["add", "mcp_server_add", "mcp__server__add"] {
+        let asked = report(&host, add(tool, ApprovalCheck::Pending)).await;
+        let RequestOutcome::NeedsApproval { tool, original } = asked else {
+            panic!("{asked:?}");
+        };
+        assert_eq!((&*tool, &*original), ("mcp_server_add", "add"));
+    }
+    assert!(peer.calls("add").is_empty());
+    let called = report(&host, add("add", ApprovalCheck::Passed)).await;
+    assert_eq!(called.text(), r#"{"sum":42}"#);
+    let other = call("echo", json!({"text": "hi"}));
+    assert_eq!(report(&host, other).await.text(), "hi");
 }

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use hermes_agent::{
-    conversation::{Agent, Conversation, UserCallError},
+    approval::{ApprovalMode, ApprovalSettings},
+    conversation::{Agent, Consent, Conversation, UserCallError, approve_user_call},
     message::ToolCall,
     printable::printable,
-    tools::tool::ProgressSink,
+    tools::{tool::ProgressSink, toolbox::McpCall},
 };
-use hermes_config::Settings;
-use hermes_mcp::{Host, HostRequest, RequestOutcome};
+use hermes_config::{ServerName, Settings};
+use hermes_mcp::{ApprovalCheck, Host, HostRequest, RequestOutcome};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -72,41 +73,84 @@ fn callable_names(conversation: &Conversation, typed: &str) -> Vec<String> {
     registered.chain(Agent::reserved_names()).collect()
 }
 
-/// Has a running process of the home call what the line names; `None` if none has the server.
-pub(super) async fn call_in_running_process(
-    context: &Context,
-    settings: &Settings,
-    rest: &str,
-) -> Result<Option<String>, Failure> {
-    let (name, arguments) = parse_call(rest)?;
-    // What is none of a server's tools may be one of our own.
-    let Ok(target) = parse_tool_name(settings, name) else {
-        return Ok(None);
-    };
-    for server in &target.servers {
+/// A `/call` that a running process of the home may make.
+pub(super) struct ForwardedCall<'a> {
+    pub(super) context: &'a Context,
+    pub(super) settings: &'a Settings,
+    /// Who approves the tools of `tools.approve`.
+    pub(super) consent: Consent,
+    pub(super) cancel: &'a CancellationToken,
+}
+
+impl ForwardedCall<'_> {
+    /// Has a running process call what the line names; `None` if none has the server, or if a model has to judge first.
+    pub(super) async fn run(&self, rest: &str) -> Result<Option<String>, Failure> {
+        let (name, arguments) = parse_call(rest)?;
+        // What is none of a server's tools may be one of our own.
+        let Ok(target) = parse_tool_name(self.settings, name) else {
+            return Ok(None);
+        };
+        for server in &target.servers {
+            let pending = ApprovalCheck::Pending;
+            let mut outcome = self.send(server, &target.tool, &arguments, pending).await?;
+            if let Some(RequestOutcome::NeedsApproval { tool, original }) = &outcome {
+                let approvals = ApprovalSettings::from_document(&self.settings.document);
+                if approvals.mode == ApprovalMode::Smart {
+                    return Ok(None);
+                }
+                let call = McpCall {
+                    server,
+                    tool,
+                    original,
+                    arguments: &arguments,
+                };
+                let (home, cancel) = (&self.context.home, self.cancel);
+                let approved =
+                    approve_user_call(home, self.settings, &self.consent, call, cancel).await;
+                if cancel.is_cancelled() {
+                    return Err(Failure::interrupted());
+                }
+                approved.map_err(|refusal| Failure::failed(refusal.to_string()))?;
+                let passed = ApprovalCheck::Passed;
+                outcome = self.send(server, original, &arguments, passed).await?;
+            }
+            match outcome {
+                None => return Ok(None),
+                Some(RequestOutcome::UnknownName { .. }) if target.servers.len() > 1 => {}
+                Some(
+                    report @ RequestOutcome::Answered {
+                        is_error: false, ..
+                    },
+                ) => {
+                    return Ok(Some(report.text().trim_end().to_owned()));
+                }
+                Some(report) => {
+                    return Err(request_failure(self.context, server, &target.tool, report));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    async fn send(
+        &self,
+        server: &ServerName,
+        tool: &str,
+        arguments: &Map<String, Value>,
+        approval: ApprovalCheck,
+    ) -> Result<Option<RequestOutcome>, Failure> {
         let wanted = RoutedRequest {
             server,
             request: HostRequest::CallTool {
-                tool: target.tool.clone(),
+                tool: tool.to_owned(),
                 arguments: arguments.clone(),
                 is_raw: false,
+                approval,
             },
             timeout: None,
         };
-        match ask_running(context, settings, wanted).await? {
-            None => return Ok(None),
-            Some(RequestOutcome::UnknownName { .. }) if target.servers.len() > 1 => {}
-            Some(
-                report @ RequestOutcome::Answered {
-                    is_error: false, ..
-                },
-            ) => {
-                return Ok(Some(report.text().trim_end().to_owned()));
-            }
-            Some(report) => return Err(request_failure(context, server, &target.tool, report)),
-        }
+        ask_running(self.context, self.settings, wanted).await
     }
-    Ok(None)
 }
 
 /// The tool and its arguments.

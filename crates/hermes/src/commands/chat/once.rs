@@ -17,7 +17,7 @@ use hermes_store::EndReason;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    call,
+    call::ForwardedCall,
     progress::{ProgressDetail, TurnProgress},
     start,
 };
@@ -94,7 +94,8 @@ pub(super) async fn run(
     let work = async {
         let mut settings = start::chat_settings(context, args)?;
         start::remove_unused_servers(args, &mut settings);
-        if let Some(text) = call_in_running_process(context, &settings, &question).await? {
+        let called = call_in_running_process(context, args, &settings, &question, &cancel);
+        if let Some(text) = called.await? {
             print_call_result(context, &question, &text);
             return Ok(());
         }
@@ -122,14 +123,38 @@ pub(super) async fn run(
 /// The result of a `/call`, if a running process has the server: nothing is started for it then.
 async fn call_in_running_process(
     context: &Context,
+    args: &ChatArgs,
     settings: &Settings,
     question: &OneShotQuestion,
+    cancel: &CancellationToken,
 ) -> Result<Option<String>, Failure> {
-    match SlashCommand::parse(&question.text) {
-        Some(slash) if slash.name == "call" && !context.is_safe_mode() => {
-            call::call_in_running_process(context, settings, slash.rest).await
-        }
-        _ => Ok(None),
+    let slash = SlashCommand::parse(&question.text);
+    let Some(slash) = slash.filter(|slash| slash.name == "call" && !context.is_safe_mode()) else {
+        return Ok(None);
+    };
+    let person = terminal_approver(context, cancel);
+    let call = ForwardedCall {
+        context,
+        settings,
+        consent: if args.yolo {
+            Consent::AllowAll
+        } else {
+            consent_of(person.as_ref())
+        },
+        cancel,
+    };
+    let called = call.run(slash.rest).await;
+    if let Some(person) = person {
+        person.close().await;
+    }
+    called
+}
+
+/// Asks the person, and without one denies.
+fn consent_of(person: Option<&Arc<PublishedApprover>>) -> Consent {
+    match person {
+        Some(person) => Consent::Ask(person.clone()),
+        None => Consent::Ask(Arc::new(DenyAllApprover)),
     }
 }
 
@@ -153,11 +178,7 @@ async fn run_conversation(
     cancel: &CancellationToken,
 ) -> Result<(), Failure> {
     let person = terminal_approver(context, cancel);
-    let consent = match &person {
-        Some(person) => Consent::Ask(person.clone()),
-        None => Consent::Ask(Arc::new(DenyAllApprover)),
-    };
-    let mut setup = start::conversation_setup(context, args, consent)?;
+    let mut setup = start::conversation_setup(context, args, consent_of(person.as_ref()))?;
     // A title would cost a further call of the model, and nobody is there to see it.
     setup.titles = TitleSource::Manual;
     let wanted_rules = setup.project_rules;

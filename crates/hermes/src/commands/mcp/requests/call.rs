@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use hermes_config::{PinTools, Redactor, Server, ServerName, Settings};
 use hermes_mcp::{
-    CallOptions, Host, HostRequest, RequestOutcome,
+    ApprovalCheck, CallOptions, Host, HostRequest, RequestOutcome,
     server_request::{ConversationId, NoHandler},
     tools::{catalog::Catalog, pins::Pins},
 };
@@ -41,6 +41,7 @@ pub(crate) fn run(context: &Context, args: &CallArgs) -> Result<(), Failure> {
         tool: target.tool.clone(),
         arguments,
         is_raw: args.raw,
+        approval: ApprovalCheck::Passed,
     };
     let by = RequestRoute::new(args.fresh);
     let mut servers = target.servers.iter().peekable();
@@ -300,6 +301,9 @@ pub(in crate::commands) fn request_failure(
                 failure = failure.hint(shown.trim_end());
             }
             failure
+        }
+        RequestOutcome::NeedsApproval { .. } => {
+            Failure::failed(format!("`{title}` needs approval")).about(server.clone())
         }
         RequestOutcome::Answered { .. } => Failure::failed(text).about(server.clone()),
     }

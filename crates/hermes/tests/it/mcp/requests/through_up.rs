@@ -147,3 +147,103 @@ fn a_process_that_ended_is_not_a_hindrance() {
     assert_eq!(ran.stdout, "{\"sum\":42}\n");
     assert_eq!(starts(&record), 2);
 }
+
+#[test]
+fn what_needs_approval_is_asked_about_before_the_running_process_calls_it() {
+    let home = TestHome::fresh();
+    std::fs::create_dir(home.path()).unwrap();
+    let record = home.beside("record.jsonl");
+    let behaviour = Behaviour::new().era(Era::Legacy).record(&record);
+    let mut kit = entry(&behaviour);
+    kit["tools"] = json!({"approve": ["add"]});
+    home.write_servers(&[("kit", kit.clone())]);
+    let _up = home.up(&["kit: ready"]);
+    let calls = || recorded(&record, "tools/call").len();
+
+    // Nobody can be asked.
+    for name in ["kit.add", "mcp_kit_add", "mcp__kit__add"] {
+        let call = format!("/call {name} a=2 b=40");
+        let ran = home.run(&["-q", &call]).exits_with(1);
+        assert!(ran.stderr.contains("not approved"), "{ran:?}");
+    }
+    home.run(&["-q", "/call kit.echo text=hi"]).ok();
+    assert_eq!(calls(), 1);
+
+    let answered = |answer: &str| {
+        let mut terminal = Terminal::start(home.command(&["-q", "/call kit.add a=2 b=40"]));
+        terminal.wait_for("kit.add").wait_for("[o]nce").send(answer);
+        terminal.end()
+    };
+    let (code, screen) = answered("d\n");
+    assert_eq!(code, 1, "{screen}");
+    assert_eq!(calls(), 1);
+    let (code, screen) = answered("o\n");
+    assert_eq!(code, 0, "{screen}");
+    assert!(screen.contains(r#"{"sum":42}"#), "{screen}");
+    assert_eq!(calls(), 2);
+    // A command of one's own is consent.
+    home.run(&["mcp", "call", "kit.add", "a=2", "b=40"]).ok();
+    home.run(&["--yolo", "-q", "/call kit.add a=2 b=40"]).ok();
+    let (code, screen) = answered("a\n");
+    assert_eq!(code, 0, "{screen}");
+    let ran = home.run(&["-q", "/call kit.add a=2 b=40"]).ok();
+    assert_eq!(ran.stdout, "{\"sum\":42}\n");
+    assert_eq!((calls(), starts(&record)), (6, 1));
+}
+
+#[test]
+fn an_unknown_server_is_told_with_the_nearest_one() {
+    let (home, _up, record) = slow_server();
+    let ran = home.run(&["mcp", "call", "kut.add", "a=2", "b=40"]);
+    let ran = ran.exits_with(3);
+    assert!(ran.stderr.contains("did you mean"), "{ran:?}");
+    home.run(&["mcp", "call", "kut", "add", "--json"])
+        .refused(3, "not_found");
+    assert_eq!(starts(&record), 1);
+}
+
+#[test]
+fn a_disabled_server_is_not_started_for_a_call() {
+    let home = TestHome::fresh();
+    std::fs::create_dir(home.path()).unwrap();
+    let record = home.beside("record.jsonl");
+    let behaviour = Behaviour::new().era(Era::Legacy).record(&record);
+    let mut off = entry(&behaviour);
+    off["enabled"] = json!(false);
+    let other = entry(&Behaviour::new());
+    home.write_servers(&[("off", off), ("kit", other)]);
+    let _up = home.up(&["kit: ready"]);
+    let ran = home.run(&["mcp", "call", "off.add", "a=2", "b=40"]);
+    let ran = ran.exits_with(1);
+    assert!(ran.stderr.contains("disabled"), "{ran:?}");
+    assert!(ran.stderr.contains("hermes mcp enable off"), "{ran:?}");
+    assert_eq!(starts(&record), 0);
+}
+
+#[test]
+fn a_process_that_ends_in_the_middle_of_a_call_is_told_and_the_call_is_not_made_again() {
+    let (home, mut up, record) = slow_server();
+    let mut call = home.start(&["mcp", "call", "kit.sleep", "ms=600000"]);
+    let made = || recorded(&record, "tools/call").len();
+    assert!(eventually(|| made() == 1));
+    up.kill();
+    call.wait_for("ended before the answer came");
+    assert_eq!(call.wait(), Some(1));
+    assert_eq!((made(), starts(&record)), (1, 1));
+}
+
+#[test]
+fn an_error_of_the_tool_is_the_commands_failure_with_the_tools_words() {
+    let (home, _up, record) = slow_server();
+    let ran = home.run(&["mcp", "call", "kit.fail", "text=no such row"]);
+    let ran = ran.exits_with(1);
+    assert!(ran.stderr.contains("no such row"), "{ran:?}");
+    assert_eq!(ran.stdout, "");
+    let ran = home.run(&["mcp", "call", "--raw", "kit.fail", "text=no such row"]);
+    let ran = ran.exits_with(1);
+    assert_eq!(ran.json()["isError"], true, "{ran:?}");
+    let ran = home.run(&["-q", "/call kit.fail text='no such row'"]);
+    let ran = ran.exits_with(1);
+    assert!(ran.stderr.contains("no such row"), "{ran:?}");
+    assert_eq!(starts(&record), 1);
+}
