@@ -9,6 +9,7 @@ mod decisions;
 mod judge;
 pub(crate) mod protected;
 mod published;
+pub(crate) mod session_files;
 mod settings;
 mod socket;
 

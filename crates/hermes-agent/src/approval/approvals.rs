@@ -23,10 +23,9 @@ use super::{
     Judge, Judgement, Verdict,
 };
 use crate::{
-    approval::command::{
-        classify,
-        classify::command_texts,
-        written_files::{FileOrigin, WrittenFiles},
+    approval::{
+        command::{classify, classify::command_texts},
+        session_files::{PastCallReader, SessionFiles},
     },
     policy::PolicyHandle,
     printable::printable,
@@ -68,8 +67,7 @@ pub struct Approvals {
     on_always: Option<AlwaysCallback>,
     policy: PolicyHandle,
     allowed: Arc<Mutex<Allowed>>,
-    /// Files that were written in the session.
-    written_files: Arc<Mutex<WrittenFiles>>,
+    session_files: SessionFiles,
     /// Whether the sandbox for commands was mentioned in this session.
     sandbox_hint_shown: Arc<AtomicBool>,
 }
@@ -114,7 +112,7 @@ impl Approvals {
             on_always: None,
             policy: PolicyHandle::default(),
             allowed: Arc::default(),
-            written_files: Arc::default(),
+            session_files: SessionFiles::default(),
             sandbox_hint_shown: Arc::default(),
         }
     }
@@ -175,12 +173,14 @@ impl Approvals {
 
     /// Records a file that the model has written.
     pub fn record_written_file(&self, path: &Path) {
-        self.written_files()
-            .add(path.to_owned(), FileOrigin::Session);
+        self.session_files.record(path);
     }
 
-    fn written_files(&self) -> MutexGuard<'_, WrittenFiles> {
-        self.written_files.lock()
+    /// Knows what was done in the session before this process.
+    #[must_use]
+    pub(crate) fn with_past_calls(mut self, past: PastCallReader) -> Self {
+        self.session_files = SessionFiles::with_past(past);
+        self
     }
 
     pub async fn check_command(
@@ -205,13 +205,13 @@ impl Approvals {
         cancel: &CancellationToken,
     ) -> Result<(), ApprovalError> {
         let mut command_context = command_context.clone();
-        command_context.written_files.extend(&self.written_files());
+        let known = self.session_files.known(&command_context.protected_paths);
+        command_context.written_files.merge(&known.await);
         let decided = self
             .evaluate_command(tool, command, &command_context, holding, cancel)
             .await;
         if decided.is_ok() {
-            let written = classify::find_written_files(command, &command_context);
-            self.written_files().extend(&written);
+            self.session_files.record_line(command, &command_context);
         }
         decided
     }

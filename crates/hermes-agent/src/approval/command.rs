@@ -7,4 +7,5 @@ pub(crate) mod programs;
 pub(crate) mod rules;
 pub(crate) mod shell;
 pub(crate) mod sql;
+pub(crate) mod unpacking;
 pub(crate) mod written_files;

@@ -22,6 +22,31 @@ pub(crate) const SECRET_STORES: [&str; 10] = [
 ];
 /// Databases of a home: written by Hermes alone.
 const DATABASES: [&str; 2] = ["state.db", "runtime.db"];
+/// What is in a Hub's data directory: its keys, tokens and database, and the homes and files of its tenants.
+const HUB_ENTRIES: [&str; 18] = [
+    "admin.token",
+    "backups",
+    "hub.db",
+    "hub.db-shm",
+    "hub.db-wal",
+    "hub.lock",
+    "hub.yaml",
+    "internal",
+    "logs",
+    "reading",
+    "run",
+    "secret.key",
+    "shares",
+    "sync",
+    "tenants",
+    "trash",
+    "users.json",
+    "webhooks",
+];
+/// A directory with this file is a Hub's.
+const HUB_LOCK: &str = "hub.lock";
+/// The directory of a Hub, if nobody has named another one.
+pub(crate) const USUAL_HUB_NAME: &str = "hermes-hub";
 /// Files of the user's directory that hold credentials.
 const USER_CREDENTIALS: [&str; 12] = [
     ".aws/credentials",
@@ -79,13 +104,61 @@ const SYSTEM_CONFIG: [&str; 9] = [
 pub struct ProtectedPaths {
     pub hermes_home: Option<PathBuf>,
     pub user_home: Option<PathBuf>,
+    /// Where Hubs of this user keep their data.
+    pub hub_directories: Vec<PathBuf>,
+    /// The program of Hermes.
+    pub program: Option<PathBuf>,
 }
 
 impl ProtectedPaths {
+    /// Those of a home, and of the user of this process.
+    pub fn for_home(home: &Path) -> Self {
+        Self {
+            hermes_home: Some(home.to_path_buf()),
+            user_home: std::env::home_dir(),
+            hub_directories: hub_directories(),
+            program: own_program(),
+        }
+    }
+
+    /// Whether a path is in the data directory of a Hub, other than the home itself, which a Hub may have there.
+    fn is_in_hub(&self, path: &Path) -> bool {
+        let is_known = |hub: &PathBuf| path.starts_with(hub);
+        let is_entry = |path: &Path| {
+            let name = path.file_name().and_then(OsStr::to_str);
+            name.is_some_and(|name| HUB_ENTRIES.contains(&name))
+                && path.with_file_name(HUB_LOCK).is_file()
+        };
+        let is_in_any = self.hub_directories.iter().any(is_known) || path.ancestors().any(is_entry);
+        let is_own = |home: &PathBuf| {
+            let real = home.canonicalize();
+            path.starts_with(home) || real.is_ok_and(|real| path.starts_with(real))
+        };
+        is_in_any && !self.hermes_home.as_ref().is_some_and(is_own)
+    }
+
+    /// Whether a path is a socket of a running Hermes, or where these are.
+    pub(crate) fn is_process_socket(&self, path: &Path) -> bool {
+        let is_short = path.components().nth(2).is_some_and(|second| {
+            let name = second.as_os_str().to_string_lossy();
+            let user = name.strip_prefix("hermes-").unwrap_or_default();
+            path.starts_with("/tmp") && !user.is_empty() && user.bytes().all(|b| b.is_ascii_digit())
+        });
+        is_short
+            || self
+                .strip_home_prefix(path)
+                .is_some_and(|rest| rest.starts_with("run"))
+    }
+
+    /// Whether a path is the program of Hermes, by whatever name.
+    pub(crate) fn is_program(&self, path: &Path) -> bool {
+        self.program.as_deref() == Some(path) && path.is_absolute()
+    }
+
     /// Whether a path belongs to a store of credentials of the home, of the home it is a profile of, or of another
-    /// profile.
+    /// profile; or to a Hub.
     pub fn is_secret_store(&self, path: &Path) -> bool {
-        self.strip_home_prefix(path).is_some_and(|rest| {
+        let is_of_home = self.strip_home_prefix(path).is_some_and(|rest| {
             let Some(first) = first_component(&rest) else {
                 return false;
             };
@@ -93,7 +166,8 @@ impl ProtectedPaths {
             SECRET_STORES.contains(&&*first)
                 || first.starts_with(".env.")
                 || rest == Path::new("bridge/token")
-        })
+        });
+        is_of_home || self.is_in_hub(path)
     }
 
     /// Whether a path is one of the home's databases.
@@ -203,6 +277,31 @@ pub(crate) fn is_process_memory(path: &Path) -> bool {
     is_proc && is_deep && last.is_some_and(|last| SHOW.iter().any(|name| may_be(last, name)))
 }
 
+/// The file of this program, also after another one has taken its place.
+fn own_program() -> Option<PathBuf> {
+    let program = std::env::current_exe().ok()?;
+    let replaced = program
+        .to_str()
+        .and_then(|path| path.strip_suffix(" (deleted)"));
+    Some(replaced.map_or_else(|| program.clone(), PathBuf::from))
+}
+
+/// Where a Hub of this user keeps its data: what the environment says, and the usual place.
+pub(crate) fn hub_directories() -> Vec<PathBuf> {
+    let variable = |name: &str| {
+        let value = std::env::var_os(name).filter(|value| !value.is_empty());
+        value.map(PathBuf::from)
+    };
+    let data = variable("XDG_DATA_HOME")
+        .or_else(|| Some(std::env::home_dir()?.join(".local/share")))
+        .map(|data| data.join(USUAL_HUB_NAME));
+    let named = variable("HERMES_HUB_DATA_DIR");
+    let found = named.into_iter().chain(data);
+    let found = found.filter_map(|path| std::path::absolute(path).ok());
+    let both = found.flat_map(|path| [path.canonicalize().ok(), Some(path)]);
+    both.flatten().collect()
+}
+
 fn first_component(path: &Path) -> Option<String> {
     path.components()
         .next()
@@ -234,7 +333,35 @@ mod tests {
         ProtectedPaths {
             hermes_home: Some("/home/a/.hermes/profiles/work".into()),
             user_home: Some("/home/a".into()),
+            hub_directories: vec!["/home/a/.local/share/hermes-hub".into()],
+            program: None,
         }
+    }
+
+    #[test]
+    fn everything_of_a_hub_is_secret_but_for_the_home_that_it_has_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let hub = directory.path().canonicalize().unwrap().join("some-hub");
+        std::fs::create_dir_all(hub.join("tenants/a/home")).unwrap();
+        std::fs::write(hub.join("hub.lock"), "").unwrap();
+        let mut paths = landmarks();
+        for path in [
+            "admin.token",
+            "secret.key",
+            "hub.db-wal",
+            "tenants/b/home/x",
+        ] {
+            assert!(paths.is_secret_store(&hub.join(path)), "{path}");
+            let usual = Path::new("/home/a/.local/share/hermes-hub").join(path);
+            assert!(paths.is_secret_store(&usual), "{path}");
+        }
+        // A directory of this name that is no Hub's.
+        let other = directory.path().join("tenants/b/logs/secret.key");
+        assert!(!paths.is_secret_store(&other));
+        paths.hermes_home = Some(hub.join("tenants/a/home"));
+        assert!(!paths.is_secret_store(&hub.join("tenants/a/home/workspace/x")));
+        assert!(paths.is_secret_store(&hub.join("tenants/a/home/.env")));
+        assert!(paths.is_secret_store(&hub.join("tenants/b/home/workspace/x")));
     }
 
     #[test]

@@ -121,10 +121,7 @@ pub struct ToolContext {
 
 impl ToolContext {
     pub fn protected_paths(&self) -> ProtectedPaths {
-        ProtectedPaths {
-            hermes_home: Some(self.home.path().to_path_buf()),
-            user_home: std::env::home_dir(),
-        }
+        ProtectedPaths::for_home(self.home.path())
     }
 
     /// The context of a command that runs in a directory.

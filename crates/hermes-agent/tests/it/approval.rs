@@ -109,6 +109,7 @@ async fn check_command(
         protected_paths: ProtectedPaths {
             user_home: Some("/home/ann".into()),
             hermes_home: None,
+            ..ProtectedPaths::default()
         },
         written_files: WrittenFiles::default(),
     };

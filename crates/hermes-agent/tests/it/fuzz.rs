@@ -171,6 +171,7 @@ fn command_context() -> CommandContext {
         protected_paths: ProtectedPaths {
             hermes_home: Some("/home/ann/.hermes".into()),
             user_home: Some("/home/ann".into()),
+            ..ProtectedPaths::default()
         },
         written_files: WrittenFiles::default(),
     }

@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::*;
-use crate::approval::ProtectedPaths;
+use crate::approval::{ProtectedPaths, WrittenFiles};
 
 /// Answers from a list and remembers what it was asked.
 #[derive(Default)]
@@ -52,6 +52,7 @@ fn command_context() -> CommandContext {
     let protected = ProtectedPaths {
         user_home: Some("/home/ann".into()),
         hermes_home: None,
+        ..ProtectedPaths::default()
     };
     CommandContext {
         directory: "/home/ann/project".into(),

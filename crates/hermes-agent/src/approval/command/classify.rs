@@ -242,30 +242,18 @@ pub(crate) fn classify_line(
     let mut context = context.clone();
     let mut directory = context.directory.clone();
     for (index, command) in commands.iter().enumerate() {
-        let before = &commands[..index];
-        classify_words(
-            &command.words,
+        let mut line = LineState {
+            written: context.written_files.clone(),
+            findings: &mut *findings,
+        };
+        let position = CommandPosition {
             command,
-            before,
-            &directory,
-            &context,
-            depth,
-            findings,
-        );
-        let outputs: Vec<(PathBuf, written_files::FileOrigin)> =
-            Invocation::new(&command.words, command, before, &directory, &context)
-                .iter()
-                .flat_map(|run| {
-                    let outputs = written_files::output_files(run).into_iter();
-                    outputs.flat_map(|(target, origin)| {
-                        let paths = run.paths(&target).into_iter();
-                        paths.map(move |path| (path, origin))
-                    })
-                })
-                .collect();
-        for (path, origin) in outputs {
-            context.written_files.add(path, origin);
-        }
+            before: &commands[..index],
+            directory: &directory,
+            context: &context,
+        };
+        classify_words(&command.words, &position, depth, &mut line);
+        context.written_files = line.written;
         if let [cd, target] = command.words.as_slice()
             && (cd.text == "cd" || cd.text == "pushd")
             && let Some(path) =
@@ -279,26 +267,49 @@ pub(crate) fn classify_line(
     context.written_files
 }
 
+/// Where a command is.
+struct CommandPosition<'a> {
+    command: &'a ShellCommand,
+    /// The commands of the line before it.
+    before: &'a [ShellCommand],
+    directory: &'a Path,
+    context: &'a CommandContext,
+}
+
+/// What is known of a line so far.
+struct LineState<'a> {
+    written: WrittenFiles,
+    findings: &'a mut Findings,
+}
+
 fn classify_words(
     words: &[ShellWord],
-    command: &ShellCommand,
-    before: &[ShellCommand],
-    directory: &Path,
-    context: &CommandContext,
+    position: &CommandPosition<'_>,
     depth: usize,
-    findings: &mut Findings,
+    line: &mut LineState<'_>,
 ) {
     // A redirection alone is a command too: `> file`.
     let nothing = [ShellWord::default()];
     let words = if words.is_empty() { &nothing } else { words };
+    let CommandPosition {
+        command,
+        before,
+        directory,
+        context,
+    } = *position;
     let Some(run) = Invocation::new(words, command, before, directory, context) else {
         return;
     };
     for rule in RULES {
         if (rule.applies)(&run) {
-            add_finding(findings, rule.severity, rule.name, rule.reason, || {
+            add_finding(line.findings, rule.severity, rule.name, rule.reason, || {
                 shell::join_words(words)
             });
+        }
+    }
+    for (target, record) in written_files::output_files(&run) {
+        for path in run.paths(&target) {
+            line.written.add(path, record);
         }
     }
     if depth > MAX_LINE_NESTING {
@@ -310,19 +321,14 @@ fn classify_words(
     };
     for inner in programs::nested_commands(&run) {
         match inner {
-            NestedCommand::Words(words) => classify_words(
-                &words,
-                command,
-                before,
-                directory,
-                context,
-                depth + 1,
-                findings,
-            ),
-            NestedCommand::Line(line) => {
-                classify_line(&line, &here(), depth + 1, findings);
+            NestedCommand::Words(words) => classify_words(&words, position, depth + 1, line),
+            NestedCommand::Line(text) => {
+                let written = classify_line(&text, &here(), depth + 1, line.findings);
+                line.written.merge(&written);
             }
-            NestedCommand::Code(text) => code::classify_code(&text, &here(), depth + 1, findings),
+            NestedCommand::Code(text) => {
+                code::classify_code(&text, &here(), depth + 1, line.findings);
+            }
         }
     }
 }

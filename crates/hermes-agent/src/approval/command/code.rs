@@ -164,13 +164,15 @@ fn mentions_protected_path(text: &str, context: &CommandContext) -> bool {
             || protected.is_hermes_config(path)
             || protected.is_database(path)
             || protected.is_startup_file(path)
+            || protected.is_process_socket(path)
             || (protected.is_user_credential(path) && is_hidden(path))
             || crate::approval::protected::is_process_memory(path)
     };
     let home = protected.hermes_home.as_ref();
     let is_home = |name: &str| {
         let of_home = home.and_then(|home| home.file_name());
-        of_home.is_some_and(|of_home| of_home == name && name.starts_with('.'))
+        let is_home = of_home.is_some_and(|of_home| of_home == name && name.starts_with('.'));
+        is_home || name == crate::approval::protected::USUAL_HUB_NAME
     };
     let mut parts = text.split('/');
     text.contains("HERMES_HOME")

@@ -175,6 +175,7 @@ mod tests {
         let protected = ProtectedPaths {
             hermes_home: None,
             user_home: Some("/home/ann".into()),
+            ..ProtectedPaths::default()
         };
         expand_paths(word, Path::new(directory), &protected)
             .iter()

@@ -3,7 +3,9 @@
 //! An "always" answer is remembered by the rule's name. The names are those of Hermes Agent
 //! where it has the same rule, so that its list of allowed commands keeps working.
 
+mod builds;
 mod deletion;
+mod own_program;
 mod processes;
 mod statements;
 mod unreviewed;
@@ -49,7 +51,8 @@ const fn approval_rule(
 
 /// Rules about what a sandbox prevents by itself: nothing outside the workspace can be reached in it, whatever
 /// runs.
-pub(crate) const SANDBOX_COVERED_RULES: [&str; 8] = [
+pub(crate) const SANDBOX_COVERED_RULES: [&str; 9] = [
+    "use of Hermes itself",
     "computed program name",
     "run script written in this session",
     "command too complex to check",
@@ -130,6 +133,11 @@ pub(crate) const RULES: &[Rule] = &[
         "approve MCP tool",
         "accepts a changed tool in your place",
         processes::approves_tool,
+    ),
+    approval_rule(
+        "use of Hermes itself",
+        "would change or use Hermes itself",
+        own_program::uses_hermes,
     ),
     approval_rule(
         "SQL DROP",

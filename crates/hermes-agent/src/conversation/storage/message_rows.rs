@@ -119,7 +119,7 @@ pub(crate) fn row_to_message(row: &NewMessage) -> Option<Message> {
     })
 }
 
-fn stored_calls(stored: Option<&Value>) -> Vec<ToolCall> {
+pub(crate) fn stored_calls(stored: Option<&Value>) -> Vec<ToolCall> {
     let calls = stored.and_then(Value::as_array).into_iter().flatten();
     calls
         .filter_map(|call| serde_json::from_value(call.clone()).ok())

@@ -1,6 +1,6 @@
 //! Resuming a stored session.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
 use futures::future::BoxFuture;
 use hermes_store::{ActiveRows, NewSession, Session};
@@ -8,8 +8,9 @@ use serde_json::Value;
 
 use crate::{
     conversation::{
-        Agent, Conversation, ConversationError, ConversationSetup, CwdOnResume, state::SessionRow,
-        storage::message_rows,
+        Agent, Conversation, ConversationError, ConversationSetup, CwdOnResume,
+        state::SessionRow,
+        storage::{message_rows, past_calls::read_past_calls},
     },
     model::StoredModel,
     turn::MessageDetail,
@@ -50,10 +51,23 @@ impl Conversation {
                     conversation.session.cwd = cwd;
                 }
             }
+            conversation.know_past_calls();
             conversation.prompt.text = session.system_prompt.filter(|prompt| !prompt.is_empty());
             conversation.reload_messages().await?;
             Ok(conversation)
         })
+    }
+
+    /// Has the approvals know which files the session has written so far.
+    fn know_past_calls(&mut self) {
+        let store = self.agent.store().clone();
+        let (id, cwd) = (self.session.id.clone(), self.session.cwd.clone());
+        let approvals = (*self.tools.approvals).clone();
+        let approvals = approvals.with_past_calls(Arc::new(move || {
+            let (store, id, cwd) = (store.clone(), id.clone(), cwd.clone());
+            Box::pin(async move { read_past_calls(&store, &id, &cwd).await })
+        }));
+        self.tools.approvals = Arc::new(approvals);
     }
 
     /// Loads the messages anew, if they have to be or if others have changed the session since.

@@ -60,6 +60,7 @@ impl PathRules {
         let protected = ProtectedPaths {
             hermes_home: real(protected.hermes_home),
             user_home: real(protected.user_home),
+            ..protected
         };
         Self {
             cwd,
@@ -149,17 +150,17 @@ impl PathRules {
     #[cfg(unix)]
     fn is_link_to_secret(&self, metadata: &fs::Metadata) -> bool {
         use std::os::unix::fs::MetadataExt;
-        let Some(home) = self
-            .protected_paths
-            .hermes_home
-            .as_deref()
-            .filter(|_| metadata.nlink() > 1)
-        else {
+        if metadata.nlink() < 2 {
             return false;
-        };
+        }
         let is_same =
             |other: fs::Metadata| (other.dev(), other.ino()) == (metadata.dev(), metadata.ino());
-        let stores = fs::read_dir(home).into_iter().flatten().flatten();
+        let protected = &self.protected_paths;
+        let holders = protected
+            .hermes_home
+            .iter()
+            .chain(&protected.hub_directories);
+        let stores = holders.flat_map(fs::read_dir).flatten().flatten();
         stores
             .map(|entry| entry.path())
             .filter(|path| self.protected_paths.is_secret_store(path))

@@ -17,6 +17,7 @@ use hermes_mcp::process::sandbox::{
 use serde_json::Value;
 
 use super::child::CommandIo;
+use crate::approval::protected::hub_directories;
 
 /// How much commands are confined, in increasing order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -187,7 +188,13 @@ impl Confinement {
         let mut open = Vec::new();
         open_paths_around(sandbox.root, sandbox, &mut open);
         let shared = Path::new("/tmp");
-        if !sandbox.homes().any(|home| home.starts_with(shared)) {
+        let hubs = hub_directories();
+        let hubs = hubs.iter().map(PathBuf::as_path);
+        if !sandbox
+            .homes()
+            .chain(hubs)
+            .any(|held| held.starts_with(shared))
+        {
             open.push(shared.to_owned());
         }
         Ok(SandboxPaths {
@@ -219,8 +226,8 @@ impl SandboxContext<'_> {
     }
 }
 
-/// Opens a directory, but not the agent's home in it, nor the user's hidden files: those decide what runs at the
-/// next login, and hold keys. Landlock rules have no exceptions, so the siblings are opened one by one.
+/// Opens a directory, but not the agent's home in it, nor the data of a Hub, nor the user's hidden files: those decide
+/// what runs at the next login, and hold keys. Landlock rules have no exceptions, so the siblings are opened one by one.
 fn open_paths_around(directory: &Path, sandbox: &SandboxContext<'_>, open: &mut Vec<PathBuf>) {
     let directory = canonicalize_or_keep(directory);
     let hermes = canonicalize_or_keep(sandbox.hermes_home);
@@ -232,11 +239,16 @@ fn open_paths_around(directory: &Path, sandbox: &SandboxContext<'_>, open: &mut 
         }
         return;
     }
+    let hubs = hub_directories();
+    if hubs.iter().any(|hub| directory.starts_with(hub)) {
+        return;
+    }
     let user = sandbox.user_home.map(canonicalize_or_keep);
     let is_above_user = user
         .as_ref()
         .is_some_and(|user| user.starts_with(&directory));
-    if !is_above_user && !hermes.starts_with(&directory) {
+    let is_above_hub = hubs.iter().any(|hub| hub.starts_with(&directory));
+    if !is_above_user && !is_above_hub && !hermes.starts_with(&directory) {
         open.push(directory);
         return;
     }

@@ -306,3 +306,43 @@ async fn forgotten_messages_are_there_in_the_next_turn() {
     let asked = command.asked();
     assert_eq!(asked[1][..asked[0].len()], asked[0][..]);
 }
+
+#[tokio::test]
+async fn a_resumed_session_knows_which_files_it_has_downloaded_unpacked_and_written() {
+    let run = |command: &str| ScriptedAnswer::call("terminal", &json!({"command": command}));
+    let write = json!({"path": "tool.py", "content": "print(1)"});
+    // The download itself fails here, which does not matter: the file may come in another way.
+    let before = [
+        run("curl -so a.tgz http://127.0.0.1:9/a.tgz; true"),
+        run("mkdir d && tar xzf a.tgz -C d; true"),
+        run("echo 'echo ran' > d/run.sh; cp d/run.sh other.sh"),
+        ScriptedAnswer::call("write_file", &write),
+        run("mkdir own && printf 'all:\\n\\techo ran\\n' > own/Makefile"),
+        ScriptedAnswer::text("done"),
+    ];
+    let after = [
+        run("sh d/run.sh"),
+        run("sh other.sh"),
+        run("python3 tool.py"),
+        run("make -C own"),
+        ScriptedAnswer::text("done"),
+    ];
+    let fixture = ConversationFixture::new(ModelScript::new(before.into_iter().chain(after))).await;
+    let mut conversation = fixture.begin();
+    send(&mut conversation, "begin").await.unwrap();
+    let id = conversation.id().clone();
+    conversation.close(EndReason::CliClose).await.unwrap();
+    let agent = agent(&fixture.home).await;
+    let resumed = Conversation::resume(agent, &named(&id), fixture.setup()).await;
+    send(&mut resumed.unwrap(), "go on").await.unwrap();
+    let last = fixture.asked().pop().unwrap();
+    let results = last.iter().filter(|message| message["role"] == "tool");
+    let texts: Vec<&str> = results
+        .map(|message| message["content"].as_str().unwrap())
+        .collect();
+    let (_, later) = texts.split_at(5);
+    for text in &later[..3] {
+        assert!(text.contains("not approved"), "{later:?}");
+    }
+    assert!(later[3].contains("ran"), "{later:?}");
+}

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use hermes_agent::approval::ProtectedPaths;
 use hermes_config::Home;
 
 /// System directories.
@@ -47,6 +48,7 @@ pub(crate) struct MediaGate {
     denied: Vec<PathBuf>,
     allowed: Vec<PathBuf>,
     homes: Vec<PathBuf>,
+    protected: ProtectedPaths,
     user: Option<PathBuf>,
 }
 
@@ -71,6 +73,7 @@ impl MediaGate {
                 .filter_map(|path| path.canonicalize().ok())
                 .collect(),
             homes: homes.into_iter().flat_map(path_and_target).collect(),
+            protected: ProtectedPaths::for_home(home.path()),
             user,
         }
     }
@@ -95,7 +98,8 @@ impl MediaGate {
                 directory.display()
             ));
         }
-        if self.homes.iter().any(|home| is_private(home, &path)) {
+        let is_private = self.homes.iter().any(|home| is_private(home, &path));
+        if is_private || self.protected.is_secret_store(&path) {
             return Err("it may hold credentials".into());
         }
         Ok(path)
@@ -179,6 +183,20 @@ mod tests {
         }
         assert!(place.gate(&[]).check_path("/etc/hostname").is_err());
         assert!(place.gate(&[]).check_path("/nowhere/at/all.png").is_err());
+    }
+
+    #[test]
+    fn nothing_of_a_hub_is_sent_but_for_files_of_the_tenants_own_home() {
+        let place = GateFixture::new();
+        place.write("hub/hub.lock");
+        let token = place.write("hub/admin.token");
+        let other = place.write("hub/tenants/b/home/workspace/a.png");
+        let own = place.write("hub/tenants/a/home/workspace/a.png");
+        assert!(place.gate(&[]).check_path(&token).is_err());
+        let home = Home::at(place.root.join("hub/tenants/a/home"));
+        let gate = MediaGate::new(&home, None, &[]);
+        assert_eq!(gate.check_path(&own), Ok(own.into()));
+        assert!(gate.check_path(&other).is_err());
     }
 
     #[test]

@@ -113,7 +113,7 @@ fn lets_all_write(mode: &str) -> bool {
 /// `hermes mcp tools NAME --approve`
 pub(super) fn approves_tool(run: &Invocation<'_>) -> bool {
     let mut arguments = run.arguments.iter();
-    run.name == "hermes"
+    super::own_program::is_hermes(run)
         && arguments.any(|word| word.text == "--approve" || word.text.starts_with("--approve="))
 }
 

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 
-use super::Invocation;
+use super::{Invocation, builds};
 use crate::approval::command::{
     programs, shell,
     written_files::{FileOrigin, downloads},
@@ -24,14 +24,17 @@ pub(super) fn runs_computed_program(run: &Invocation<'_>) -> bool {
     !program.substitutions.is_empty() || text.contains('$') || is_pattern
 }
 
-/// `cat > x.sh …; sh x.sh`, in one line or in two commands of a session.
+/// `cat > x.sh …; sh x.sh`, in one line or in two commands of a session; or what was unpacked.
 pub(super) fn runs_session_script(run: &Invocation<'_>) -> bool {
-    runs_file_from(run, FileOrigin::Session)
+    let executed = executed_files(run);
+    runs_file_from(run, &executed, FileOrigin::Session)
+        || runs_file_from(run, &executed, FileOrigin::Archive)
+        || runs_file_from(run, &builds::executed_files(run), FileOrigin::Archive)
 }
 
-/// Whether it runs a file that was written in this session and has this origin.
-pub(super) fn runs_file_from(run: &Invocation<'_>, origin: FileOrigin) -> bool {
-    executed_files(run)
+/// Whether one of the files was written in this session and has this origin.
+fn runs_file_from(run: &Invocation<'_>, files: &[PathBuf], origin: FileOrigin) -> bool {
+    files
         .iter()
         .any(|path| run.written_files.origin(path) == Some(origin))
 }
@@ -64,7 +67,12 @@ pub(super) fn runs_download(run: &Invocation<'_>) -> bool {
     if runs_pipe && run.command.reads_pipe && run.preceding.iter().any(downloads) {
         return true;
     }
-    if runs_file_from(run, FileOrigin::Download) {
+    let executed = [
+        executed_files(run),
+        builds::executed_files(run),
+        builds::installed_files(run),
+    ];
+    if runs_file_from(run, &executed.concat(), FileOrigin::Download) {
         return true;
     }
     runs_text(run)

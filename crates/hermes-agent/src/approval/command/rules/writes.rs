@@ -149,8 +149,19 @@ fn shows_environments(run: &Invocation<'_>) -> bool {
 fn is_in_secret_store(run: &Invocation<'_>, path: &Path) -> bool {
     let protected = run.protected_paths;
     // A link to the home, or to a parent of it, reaches everything in it.
+    let mut held = protected
+        .hermes_home
+        .iter()
+        .chain(&protected.hub_directories);
     let leads_home = |home: &PathBuf| home.starts_with(path) && path.is_absolute();
-    if run.name == "ln" && protected.hermes_home.as_ref().is_some_and(leads_home) {
+    if run.name == "ln" && held.any(leads_home) {
+        return true;
+    }
+    if protected
+        .hub_directories
+        .iter()
+        .any(|hub| may_be_in(path, hub))
+    {
         return true;
     }
     if protected.hermes_home.as_deref() == Some(path) {
@@ -169,6 +180,18 @@ fn is_in_secret_store(run: &Invocation<'_>, path: &Path) -> bool {
         above.push(component);
     }
     protected.is_secret_store(path)
+}
+
+/// Whether a path with patterns can mean something in a directory.
+fn may_be_in(path: &Path, directory: &Path) -> bool {
+    let mut parts = path.components();
+    directory.components().all(|name| {
+        let Some(part) = parts.next() else {
+            return false;
+        };
+        let pattern = part.as_os_str().to_string_lossy().replace(['[', ']'], "?");
+        part == name || matches_pattern(&pattern, &name.as_os_str().to_string_lossy())
+    })
 }
 
 /// The file extension alone is not enough: a project's `*.key` may be anything.

@@ -19,6 +19,7 @@ fn rules_fixture() -> RulesFixture {
     let protected = ProtectedPaths {
         hermes_home: Some(root.join("user/.hermes")),
         user_home: Some(root.join("user")),
+        ..ProtectedPaths::default()
     };
     let map = PathRules::new(root.join("work"), protected);
     RulesFixture {
@@ -135,6 +136,7 @@ fn a_home_behind_a_link_is_protected_too() {
     let protected = ProtectedPaths {
         hermes_home: Some(link.clone()),
         user_home: None,
+        ..ProtectedPaths::default()
     };
     let map = PathRules::new(fixture.root.clone(), protected);
     for path in ["user/.hermes/.env", "hermes-link/.env"] {
