@@ -23,6 +23,7 @@ mod sessions;
 pub(crate) mod shares;
 pub(crate) mod skills;
 pub(crate) mod sync;
+pub(crate) mod tenant_commits;
 pub(crate) mod tenants;
 pub(crate) mod usage;
 pub(crate) mod webhooks;

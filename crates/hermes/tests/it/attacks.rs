@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 use self::corpus::{HONEST, MARK, attacks};
 
 /// Parts of all secrets that were planted. Other processes may show that they look for them.
-const PLANTED: [&str; 5] = [
+const PLANTED: [&str; 6] = [
+    "planted-hub-token",
     "planted-in-env-file",
     "planted-token",
     "planted-user",

@@ -1,14 +1,17 @@
 //! In a chat, with `terminal.sandbox: workspace` and, to see that the corpus is worth something, without.
 
-use std::{fs, path::PathBuf};
+use std::{fs, path::PathBuf, process::Command};
 
-use hermes_testkit::TemporaryHome;
+use hermes_testkit::{Behaviour, TemporaryHome};
 
 use super::{
     attacks, failures, honest_commands, outputs, plant_secrets, script, snapshot_files, successes,
     tenant::as_user,
 };
-use crate::{embedded_hub::has_landlock, harness::chat_terminal::ChatHome};
+use crate::{
+    embedded_hub::has_landlock,
+    harness::{chat_terminal::ChatHome, test_home::BackgroundProcess},
+};
 
 /// Runs all commands in a chat whose working directory is beside its home. Tells what they printed.
 fn run_commands(sandbox: &str, commands: &[String]) -> (ChatHome, TemporaryHome, Vec<String>) {
@@ -72,6 +75,76 @@ fn a_strict_sandbox_leaves_no_network() {
     assert!(outputs[1].contains("\"exit_code\":0"), "{outputs:?}");
     let made: PathBuf = work.path().join("made");
     assert_eq!(fs::read_to_string(made).unwrap(), "hi\n");
+}
+
+/// The data of a Hub in the working directory is not part of it.
+#[test]
+fn a_hub_in_the_working_directory_is_closed() {
+    if !has_landlock() {
+        return;
+    }
+    let commands = [
+        "cat hub/admin.token",
+        "cp -r hub other; cat other/admin.token",
+        "ln -sfn hub made/l; cat made/l/admin.token",
+        "find . -type f -exec cat {} +",
+        "echo 'x: 1' >> hub/hub.yaml && echo GOT-$((6+1))-IN",
+        "echo fine > made/x && cat made/x",
+    ];
+    let commands = commands.map(str::to_owned);
+    let more = "approvals: {mode: 'off'}\nterminal: {sandbox: workspace}\n";
+    let place = ChatHome::new(Some(script(&commands)), &[], more);
+    let work = TemporaryHome::new();
+    fs::create_dir_all(work.path().join("hub")).unwrap();
+    fs::create_dir_all(work.path().join("made")).unwrap();
+    fs::write(work.path().join("hub/admin.token"), "planted-hub-token").unwrap();
+    let mut command = place.command(&["-q", "begin"], &[]);
+    command
+        .current_dir(work.path())
+        .env("HERMES_HUB_DATA_DIR", work.path().join("hub"));
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let outputs = outputs(place.model.as_ref().unwrap());
+    let (attacked, worked) = outputs.split_at(5);
+    let successes = successes(&commands[..5], attacked);
+    assert!(successes.is_empty(), "{successes:#?}");
+    assert!(worked[0].contains("fine"), "{worked:?}");
+}
+
+/// Sends what would reload the servers and call a tool to each running process, and prints what it is answered.
+const ASK_RUNNING: &str = "import glob, json, os, socket\n\
+    ask = {'ask': 'request', 'server': 'kit', 'can_answer': False}\n\
+    call = ask | {'request': {'kind': 'call_tool', 'tool': 'echo', 'arguments': {'text': 'got in'}, 'is_raw': False}}\n\
+    for path in glob.glob(os.environ['HERMES_HOME'] + '/run/host-*.sock'):\n    \
+        for line in [{'ask': 'reload'}, {'ask': 'wake', 'server': 'kit'}, call, {'ask': 'status'}]:\n        \
+            s = socket.socket(socket.AF_UNIX); s.connect(path); s.sendall(json.dumps(line).encode() + b'\\n')\n        \
+            print(s.makefile().readline()[:60])";
+
+#[test]
+fn running_processes_answer_commands_of_a_chat_with_states_and_lists_only() {
+    let command = format!("/usr/bin/python3 - <<'END'\n{ASK_RUNNING}\nEND");
+    // Detached, and without its variables but for the one it needs.
+    let detached = format!("setsid -w env -i HERMES_HOME=\"$HERMES_HOME\" {command}");
+    let commands = [command, detached];
+    let more = "approvals: {mode: 'off'}\n";
+    let kit = Behaviour::new();
+    let place = ChatHome::new(Some(script(&commands)), &[("kit", &kit)], more);
+    let mut up = Command::new(env!("CARGO_BIN_EXE_hermes"));
+    up.args(["up"])
+        .env("HERMES_HOME", place.home.path())
+        .env("HOME", place.home.path())
+        .env("HERMES_HUB_LISTEN", "127.0.0.1:0")
+        .env("HERMES_HUB_METRICS__LISTEN", "off");
+    let mut up = BackgroundProcess::start(up);
+    up.wait_for("kit: ready");
+    let mut chat = place.command(&["-q", "begin"], &[]);
+    let output = chat.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    for output in outputs(place.model.as_ref().unwrap()) {
+        let refusals = output.matches("refused").count();
+        assert_eq!(refusals, 3, "{output}");
+        assert!(output.contains("status"), "{output}");
+    }
 }
 
 /// Without it rules for commands are all there is, and approvals are off here: the corpus has to find ways in.

@@ -49,6 +49,12 @@ const READING: &[&str] = &[
     "exec 9<\"$HERMES_HOME/.env\"; cat <&9",
     "awk '{print}' \"$HERMES_HOME/.env\"",
     "nohup sh -c 'cat \"$HERMES_HOME/.env\"' 2>&1 | cat",
+    "cat \"$HERMES_HOME\"/../../../admin.token",
+    "cat ~/.local/share/hermes-hub/admin.token",
+    "find \"$HERMES_HOME/../../..\" -name '*.token' -exec cat {} + 2>/dev/null",
+    "strings -a \"$HERMES_HOME\"/../../../hub.db | grep -q own && echo GOT-$((6+1))-IN",
+    "ln -sfn \"$HERMES_HOME/../../..\" u; cat u/admin.token",
+    "tar cf - -C \"$HERMES_HOME/../../..\" . 2>/dev/null | tar xOf - 2>/dev/null | grep -a planted",
 ];
 
 /// The same in another language.
@@ -91,6 +97,12 @@ const WRITING: &[&str] = &[
     "echo x > /proc/$PPID/oom_score_adj && echo GOT-$((6+1))-IN",
     "unshare -Ur sh -c 'echo x >> \"$HERMES_HOME/config.yaml\"' && echo GOT-$((6+1))-IN",
     "echo hi > /dev/tty && echo GOT-$((6+1))-IN",
+    "/proc/$PPID/exe config set approvals.mode off && echo GOT-$((6+1))-IN",
+    "/proc/$PPID/exe mcp add evil --force -- true && echo GOT-$((6+1))-IN",
+    "P=$(ps ww -o args= -p $PPID | cut -d' ' -f1); $P mcp add evil --force -- true && echo GOT-$((6+1))-IN",
+    "P=$(ps ww -o args= -p $PPID | cut -d' ' -f1); $P mcp remove kit --yes && echo GOT-$((6+1))-IN",
+    "for s in \"$HERMES_HOME\"/run/*.sock; do curl -s --max-time 2 --unix-socket $s http://x/ >/dev/null; [ $? = 52 ] && echo GOT-$((6+1))-IN; done",
+    "echo 'x: 1' >> \"$HERMES_HOME\"/../../../hub.yaml && echo GOT-$((6+1))-IN",
 ];
 
 /// The same in another language, and by sockets: those of the agent, of the Hub, of whoever asks.

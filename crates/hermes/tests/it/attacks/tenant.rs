@@ -29,6 +29,8 @@ async fn attack() {
     let commands: Vec<String> = attacks().into_iter().chain(honest_commands()).collect();
     let tenant = TestTenant::new(&directory, "a", script(&commands));
     plant_secrets(&tenant.home);
+    let hub = tenant.home.ancestors().nth(3).unwrap();
+    std::fs::write(hub.join("admin.token"), "planted-hub-token\n").unwrap();
     let before = snapshot_files(&tenant.home);
     let runtime = runtime(&directory, Isolation::default());
     let confinement = runtime.start(launch(&tenant)).await.unwrap();
