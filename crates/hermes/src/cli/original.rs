@@ -197,6 +197,36 @@ mod tests {
     use super::*;
     use crate::cli::Cli;
 
+    /// The words of a command line up to the first that is not of the program: a name, a file, a value.
+    fn check_words(line: &str, original: &OriginalCommand) {
+        let mut command = Cli::command();
+        command.build();
+        let mut at = &command;
+        for word in line.split_whitespace() {
+            let is_option = |argument: &&clap::Arg| {
+                let long = argument.get_long().map(|long| format!("--{long}"));
+                let short = argument.get_short().map(|short| format!("-{short}"));
+                long.as_deref() == Some(word) || short.as_deref() == Some(word)
+            };
+            match at.find_subcommand(word) {
+                Some(inner) => at = inner,
+                None if word.starts_with('-') => {
+                    assert!(
+                        at.get_arguments().any(|it| is_option(&it)),
+                        "{original:?}: {word}"
+                    );
+                }
+                None => {
+                    assert!(
+                        !at.has_subcommands() || at.get_name() == "hermes",
+                        "{original:?}: {word}"
+                    );
+                    return;
+                }
+            }
+        }
+    }
+
     #[test]
     fn commands_listed_under_the_same_name_exist_and_no_others() {
         assert_eq!(ORIGINAL_COMMANDS.len(), 62);
@@ -213,6 +243,7 @@ mod tests {
                 let word = named.split([' ', '`']).next().unwrap();
                 let is_ours = ours.contains(&word) || word.starts_with('-');
                 assert!(is_ours, "{original:?}");
+                check_words(named.split('`').next().unwrap(), original);
             }
         }
     }
