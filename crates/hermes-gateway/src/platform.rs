@@ -23,9 +23,8 @@ use hermes_store::mirror::Channel;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::clock::steady_time;
 pub use self::{
-    address::{Account, ChatAddress, ChatKind},
+    address::{Account, ChatAddress, ChatKind, ChatMark},
     event::{
         Attachment, AttachmentKind, ButtonPress, CommandCall, InboundEvent, InboundKind,
         InboundMessage, QuotedMessage, Sender,
@@ -36,6 +35,10 @@ pub use self::{
         Posted, TaskState, TextFormat,
     },
 };
+pub(crate) use self::{backoff::ReconnectBackoff, clock::steady_time};
+
+/// Messages that are fetched of one chat after an outage, at most. Of more, the newest count.
+pub const MAX_MISSED_MESSAGES: usize = 500;
 
 /// An update as the platform sent it.
 #[derive(Debug, Clone, PartialEq)]
@@ -183,14 +186,24 @@ pub trait PlatformClient: Send + Sync + 'static {
         name: &'a str,
     ) -> BoxFuture<'a, Result<Option<ChatAddress>, PostError>>;
 
-    /// Updates of a chat after this message, oldest first, 100 at most: what was said while there was no connection. The
-    /// chats that are asked after one such gap share its number: what they have in common is read once.
+    /// Further chats beside these in which something may have been said after these messages: the channels around
+    /// threads, and threads in which somebody wrote. Empty where the platform delivers by itself what was missed.
+    fn find_missed_chats<'a>(
+        &'a self,
+        _known: &'a [ChatMark],
+    ) -> BoxFuture<'a, Result<Vec<ChatMark>, PostError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    /// Updates of a chat after this message, oldest first, [`MAX_MISSED_MESSAGES`] at most: what was said while there
+    /// was no connection.
     fn fetch_missed<'a>(
         &'a self,
-        chat: &'a ChatAddress,
-        after_message: &'a str,
-        gap: u64,
-    ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>>;
+        _chat: &'a ChatAddress,
+        _after_message: &'a str,
+    ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 }
 
 /// Clients are shared by everything that sends.

@@ -14,7 +14,7 @@ use hermes_config::{
 use reqwest::Client;
 use serde::Serialize;
 
-use crate::conversations::ConversationIndex;
+use crate::{conversations::ConversationIndex, platform::Account};
 
 mod account_check;
 mod chunk;
@@ -44,7 +44,7 @@ use self::{
 pub use self::{
     account_check::{
         AccountCheck, AccountProblem, CheckedAccount, DISCORD_PERMISSIONS, SLACK_SCOPES,
-        discord_invite_url,
+        discord_invite_url, missing_app_token, webhook_unreachable_fix,
     },
     error::{PlatformFailure, SendError},
     media::MediaPolicy,
@@ -56,7 +56,7 @@ pub(crate) use self::{
     chunk::{LengthLimit, part_number, split_text},
     http::{build_client, is_loopback, root_cause},
     markdown::{Dialect, render_markdown},
-    media::{ExtractedMedia, MediaGate, MediaKind, check_file, extract_media},
+    media::{ExtractedMedia, MediaGate, MediaKind, check_file, extract_media, join_albums},
     multipart::encode_file_name,
     reachable::ReachableAddresses,
     telegram::count_utf16,
@@ -351,7 +351,10 @@ impl MessageSender {
             },
         };
         delivered.map_err(|(failure, sent_chunks)| SendError::Failed {
-            platform,
+            account: Account {
+                platform,
+                name: destination.account.clone(),
+            },
             failure,
             sent_chunks,
         })

@@ -28,7 +28,10 @@ use crate::{
     access::mentions::MentionRules,
     chat_commands,
     instance::{PlatformReport, PlatformStatus},
-    platform::{Account, ConnectionState, FatalError, PlatformHealth, SharedClient},
+    platform::{
+        Account, ConnectionState, FatalError, PlatformHealth, PostError, ReconnectBackoff,
+        SharedClient,
+    },
 };
 
 /// Updates that wait to be decoded. A platform is not asked for more while these wait.
@@ -41,6 +44,13 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const RESTART_PAUSE: Duration = Duration::from_secs(10);
 /// How long updates that were stored last may take to be handed over when an account stops.
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The pause before slash commands are registered again. It is doubled up to the longest.
+const REGISTER_PAUSE: Duration = Duration::from_secs(2);
+const MAX_REGISTER_PAUSE: Duration = Duration::from_mins(10);
+/// After so many failures people are told.
+const TOLD_FAILURES: u32 = 3;
+/// The code of that warning.
+const NOT_REGISTERED: &str = "commands_not_registered";
 /// How long an account may take to stop.
 const STOP_GRACE: Duration = Duration::from_secs(5);
 
@@ -275,15 +285,16 @@ impl AccountTask {
             let receiving = self.receive_updates(&client, &intake);
             let registering = self.keep_up("commands", || self.register_commands(&client));
             let fetching = self.keep_up("missed messages", || {
-                let connections = self.health.watch_connections();
                 self.core
-                    .fetch_gaps(&self.account, &*client, &*intake, connections)
+                    .fetch_gaps(&self.account, &*client, &*intake, &self.health)
             });
             tokio::select! {
+                // A loss is noted before what comes after it is taken.
+                biased;
+                never = fetching => match never {},
                 ended = receiving => ended,
                 () = &mut dispatching => Ok(()),
                 never = registering => match never {},
-                never = fetching => match never {},
             }
         };
         // What was stored is still handed over.
@@ -408,15 +419,29 @@ impl AccountTask {
         }
     }
 
-    /// Lists the channels and registers the slash commands once the platform answers.
+    /// Lists the channels and registers the slash commands once the platform answers. Registering is tried until it
+    /// works: without it people do not see the commands.
     async fn register_commands(&self, client: &SharedClient) -> Infallible {
         let mut states = self.health.watch_state();
+        let mut backoff = ReconnectBackoff::new(REGISTER_PAUSE, MAX_REGISTER_PAUSE);
+        let mut failures = 0;
         if states.wait_for(is_connected).await.is_ok() {
             self.core.directory.note_connected(client);
             let commands = chat_commands::command_specs(self.account.platform);
-            if let Err(error) = client.register_commands(&commands).await {
-                tracing::warn!(platform = %self.account, %error, "failed to register the slash commands");
+            while let Err(error) = client.register_commands(&commands).await {
+                failures += 1;
+                let pause = match error {
+                    PostError::RateLimited { wait } => wait.max(backoff.next_pause()),
+                    _ => backoff.next_pause(),
+                };
+                tracing::warn!(platform = %self.account, %error, ?pause, "failed to register the slash commands, retrying");
+                if failures >= TOLD_FAILURES {
+                    let message = format!("the slash commands could not be registered: {error}");
+                    self.health.record_warning(NOT_REGISTERED, &message);
+                }
+                tokio::time::sleep(pause).await;
             }
+            self.health.clear_warning(NOT_REGISTERED);
         }
         std::future::pending().await
     }

@@ -18,7 +18,7 @@ use jiff::{Zoned, civil::DateTime};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use crate::platform::ChatAddress;
+use crate::platform::{ChatAddress, ChatMark};
 
 /// Entries that nobody used for so long are forgotten.
 const RETENTION_DAYS: f64 = 90.0;
@@ -260,7 +260,13 @@ impl RoutingTable {
         self.mark_spoken(key);
         self.update(key, |entry| {
             entry.updated_at = local_iso(epoch_seconds());
-            entry.origin = Some(origin.clone());
+            let before = entry.origin.replace(origin.clone());
+            // A command of the platform's own is no message: what was said last is still the one before it.
+            if let (Some(origin), Some(before)) = (&mut entry.origin, before)
+                && origin.message_id.is_none()
+            {
+                origin.message_id = before.message_id;
+            }
             entry.details.is_fresh_reset = false;
             entry.details.resume_pending = false;
             if origin.chat_name.is_some() {
@@ -291,34 +297,27 @@ impl RoutingTable {
     }
 
     /// The chats of an account that were used since then, the last used first, with the last message that was taken.
-    pub(super) fn recent_chats(
-        &self,
-        label: &str,
-        since: f64,
-        most: usize,
-    ) -> Vec<(ChatAddress, String)> {
-        let mut recent: Vec<(f64, ChatAddress, String)> = {
+    pub(super) fn recent_chats(&self, label: &str, since: f64, most: usize) -> Vec<ChatMark> {
+        let mut recent: Vec<(f64, ChatMark)> = {
             let chats = self.chats.lock();
             let used = chats.entries.values().filter_map(|chat| {
                 let used = parse_local(&chat.entry.updated_at).filter(|used| *used >= since)?;
                 let origin = chat.entry.origin.as_ref()?;
-                let message_id = origin
+                let after = origin
                     .message_id
                     .clone()
                     .filter(|_| origin.platform == label)?;
-                Some((used, ChatAddress::from_origin(origin)?, message_id))
+                let chat = ChatAddress::from_origin(origin)?;
+                Some((used, ChatMark { chat, after }))
             });
             used.collect()
         };
         recent.sort_by(|one, two| two.0.total_cmp(&one.0));
         // Several people of a group have conversations of their own in one chat: the last one knows most.
         let mut seen = HashSet::new();
-        recent.retain(|(_, chat, _)| seen.insert((chat.id.clone(), chat.thread_id.clone())));
+        recent.retain(|(_, mark)| seen.insert((mark.chat.id.clone(), mark.chat.thread_id.clone())));
         recent.truncate(most);
-        recent
-            .into_iter()
-            .map(|(_, chat, message_id)| (chat, message_id))
-            .collect()
+        recent.into_iter().map(|(_, mark)| mark).collect()
     }
 
     /// Follows a chat that has another id from now on; the store has been rewritten.

@@ -1,12 +1,13 @@
 //! Which messages a reply becomes: its files taken out of the text, the text cut to the platform's limit, the files put
 //! together as albums.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, path::PathBuf};
 
 use crate::{
     platform::{AttachmentKind, ClientLimits, OutboundFile},
     send::{
-        ExtractedMedia, LengthLimit, MediaGate, MediaKind, extract_media, part_number, split_text,
+        ExtractedMedia, LengthLimit, MediaGate, MediaKind, extract_media, join_albums, part_number,
+        split_text,
     },
 };
 
@@ -75,16 +76,11 @@ pub(super) async fn plan_reply(
 ) -> ReplyPlan {
     let extracted = extract_media(&remove_controls(text));
     let (files, warnings) = extracted.check_files(gate).await;
-    let files = files.into_iter().map(|(path, kind)| OutboundFile {
-        name: path
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned(),
-        kind: attachment_kind(kind),
-        path,
-    });
-    let albums = join_albums(files, limits.album);
+    let albums = join_albums(files, |(_, kind)| *kind, limits.album);
+    let albums: Vec<Vec<OutboundFile>> = albums
+        .into_iter()
+        .map(|album| album.into_iter().map(outbound_file).collect())
+        .collect();
     let mut text = extracted.text;
     if text.trim().is_empty() && albums.is_empty() {
         // Better a word about the files than no answer.
@@ -144,33 +140,15 @@ fn add_number(mut part: String, number: usize, count: usize) -> String {
     part
 }
 
-/// Puts neighbouring files together that may share a message.
-fn join_albums(files: impl Iterator<Item = OutboundFile>, most: usize) -> Vec<Vec<OutboundFile>> {
-    let mut albums: Vec<Vec<OutboundFile>> = Vec::new();
-    for file in files {
-        match albums.last_mut() {
-            Some(album)
-                if album.len() < most
-                    && album.first().is_some_and(|first| {
-                        album_kind(first.kind).is_some()
-                            && album_kind(first.kind) == album_kind(file.kind)
-                    }) =>
-            {
-                album.push(file);
-            }
-            _ => albums.push(vec![file]),
-        }
-    }
-    albums
-}
-
-/// Files of the same number share albums; `None` for those that stand alone.
-fn album_kind(kind: AttachmentKind) -> Option<u8> {
-    match kind {
-        AttachmentKind::Image | AttachmentKind::Video => Some(0),
-        AttachmentKind::Audio => Some(1),
-        AttachmentKind::Document => Some(2),
-        AttachmentKind::Voice => None,
+fn outbound_file((path, kind): (PathBuf, MediaKind)) -> OutboundFile {
+    OutboundFile {
+        name: path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned(),
+        kind: attachment_kind(kind),
+        path,
     }
 }
 

@@ -42,6 +42,16 @@ impl Account {
         )
     }
 
+    /// The command that asks for the tokens of this account.
+    pub fn setup_command(&self) -> String {
+        let command = format!("hermes gateway setup --platform {}", self.platform.name());
+        if self.name.is_empty() {
+            command
+        } else {
+            format!("{command} --account {}", self.name)
+        }
+    }
+
     /// Reads a label.
     pub fn from_label(label: &str) -> Option<Self> {
         let (platform, name) = label.split_once('@').unwrap_or((label, ""));
@@ -141,6 +151,18 @@ impl ChatAddress {
     }
 }
 
+/// A chat, and its last message that is known: what came after it may have been missed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChatMark {
+    pub chat: ChatAddress,
+    pub after: String,
+}
+
+/// Whether a message came after another one. The ids of Discord and Slack are times with as many digits, for centuries.
+pub(super) fn is_later_message(id: &str, after: &str) -> bool {
+    (id.len(), id) > (after.len(), after)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,5 +173,9 @@ mod tests {
         assert_eq!(account.variable("APP_TOKEN"), "SLACK_APP_TOKEN");
         account.name = "my-work".into();
         assert_eq!(account.variable("APP_TOKEN"), "SLACK_APP_TOKEN_MY_WORK");
+        assert_eq!(
+            account.setup_command(),
+            "hermes gateway setup --platform slack --account my-work"
+        );
     }
 }

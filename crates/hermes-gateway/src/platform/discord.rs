@@ -37,9 +37,9 @@ use self::{
     rest::{DiscordFailure, DiscordRest, RestBody},
 };
 use super::{
-    Account, Attachment, ChatAddress, ClientLimits, CommandSpec, FatalError, InboundEvent,
-    LivePreview, OutboundMessage, PlatformClient, PlatformHealth, PostError, Posted, RawUpdate,
-    UpdateIntake,
+    Account, Attachment, ChatAddress, ChatMark, ClientLimits, CommandSpec, FatalError,
+    InboundEvent, LivePreview, OutboundMessage, PlatformClient, PlatformHealth, PostError, Posted,
+    RawUpdate, UpdateIntake,
 };
 use crate::send::{SendError, is_loopback};
 
@@ -321,11 +321,17 @@ impl PlatformClient for DiscordClient {
         Box::pin(self.create_thread(chat, message_id, name))
     }
 
+    fn find_missed_chats<'a>(
+        &'a self,
+        known: &'a [ChatMark],
+    ) -> BoxFuture<'a, Result<Vec<ChatMark>, PostError>> {
+        Box::pin(self.find_active_chats(known))
+    }
+
     fn fetch_missed<'a>(
         &'a self,
         chat: &'a ChatAddress,
         after_message: &'a str,
-        _gap: u64,
     ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>> {
         Box::pin(self.fetch_after(chat, after_message))
     }

@@ -30,7 +30,7 @@ pub enum ConnectionState {
 #[derive(Debug)]
 pub struct PlatformHealth {
     state: watch::Sender<ConnectionState>,
-    /// How often it became connected.
+    /// How often it became connected, or something may have been missed.
     connections: watch::Sender<u64>,
     heard: Mutex<ReceptionState>,
     /// What works and yet needs somebody's attention, by its code.
@@ -88,6 +88,11 @@ impl PlatformHealth {
         });
     }
 
+    /// Something may have been missed, although no loss of the connection was seen.
+    pub fn record_gap(&self) {
+        self.connections.send_modify(|count| *count += 1);
+    }
+
     pub fn record_fatal(&self, error: &super::FatalError) {
         self.change(ConnectionState::Fatal {
             code: error.code,
@@ -101,11 +106,23 @@ impl PlatformHealth {
         let mut warnings = self.warnings.lock();
         let is_news = warnings.get(code).is_none_or(|known| known != message);
         warnings.insert(code, message.to_owned());
+        drop(warnings);
+        if is_news {
+            self.announce();
+        }
         is_news
     }
 
     pub fn clear_warning(&self, code: &str) {
-        self.warnings.lock().remove(code);
+        let removed = self.warnings.lock().remove(code);
+        if removed.is_some() {
+            self.announce();
+        }
+    }
+
+    /// Tells whoever follows the state that something beside it has changed.
+    fn announce(&self) {
+        self.state.send_modify(|_| {});
     }
 
     /// Codes and messages.

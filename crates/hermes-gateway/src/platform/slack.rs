@@ -17,12 +17,7 @@ mod text;
 mod typing;
 mod updates;
 
-use std::{
-    collections::{HashMap, HashSet},
-    path::Path,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, path::Path, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use hermes_agent::policy::PolicyHandle;
@@ -38,9 +33,9 @@ use self::{
     api::SlackApi, identity::SlackIdentity, names::SlackNameCache, typing::SlackWorkingThreads,
 };
 use super::{
-    Account, Attachment, ChatAddress, ClientLimits, CommandSpec, FatalError, InboundEvent,
-    LivePreview, OutboundMessage, PlatformClient, PlatformHealth, PostError, Posted, RawUpdate,
-    UpdateIntake,
+    Account, Attachment, ChatAddress, ChatMark, ClientLimits, CommandSpec, FatalError,
+    InboundEvent, LivePreview, OutboundMessage, PlatformClient, PlatformHealth, PostError, Posted,
+    RawUpdate, UpdateIntake,
 };
 use crate::send::SendError;
 
@@ -105,8 +100,6 @@ struct SlackCore {
     /// Channels of users that were written to by their id.
     direct_channels: Mutex<HashMap<String, String>>,
     working: SlackWorkingThreads,
-    /// The last gap that was looked into, and the channels whose histories were read for it.
-    histories: Mutex<(u64, HashSet<String>)>,
 }
 
 impl SlackClient {
@@ -140,7 +133,6 @@ impl SlackClient {
                 names: SlackNameCache::default(),
                 direct_channels: Mutex::default(),
                 working: SlackWorkingThreads::default(),
-                histories: Mutex::default(),
             }),
         })
     }
@@ -284,12 +276,18 @@ impl PlatformClient for SlackClient {
         })
     }
 
+    fn find_missed_chats<'a>(
+        &'a self,
+        known: &'a [ChatMark],
+    ) -> BoxFuture<'a, Result<Vec<ChatMark>, PostError>> {
+        Box::pin(self.core.find_active_chats(known))
+    }
+
     fn fetch_missed<'a>(
         &'a self,
         chat: &'a ChatAddress,
         after_message: &'a str,
-        gap: u64,
     ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>> {
-        Box::pin(self.core.find_missed(chat, after_message, gap))
+        Box::pin(self.core.find_missed(chat, after_message))
     }
 }

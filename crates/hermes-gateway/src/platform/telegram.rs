@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Account, Attachment, ChatAddress, ClientLimits, CommandSpec, FatalError, InboundEvent,
     InboundKind, LivePreview, OutboundMessage, PlatformClient, PlatformHealth, PostError, Posted,
-    RawUpdate, UpdateIntake,
+    UpdateIntake,
 };
 use crate::send::{SendError, count_utf16};
 use api::{BotApi, BotApiError};
@@ -304,15 +304,5 @@ impl PlatformClient for TelegramClient {
         _name: &'a str,
     ) -> BoxFuture<'a, Result<Option<ChatAddress>, PostError>> {
         Box::pin(async { Ok(None) })
-    }
-
-    fn fetch_missed<'a>(
-        &'a self,
-        _chat: &'a ChatAddress,
-        _after_message: &'a str,
-        _gap: u64,
-    ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>> {
-        // Telegram keeps updates for a day, so nothing is missed that could be fetched.
-        Box::pin(async { Ok(Vec::new()) })
     }
 }

@@ -17,6 +17,7 @@ use super::{
     http::{self, PlatformApi, PlatformReply, RequestBody},
     reachable::ReachableAddresses,
 };
+use crate::platform::Account;
 
 /// Scopes that the bot token of a Slack app needs.
 pub const SLACK_SCOPES: [&str; 17] = [
@@ -58,7 +59,7 @@ const MESSAGE_CONTENT_FLAGS: u64 = 1 << 18 | 1 << 19;
 /// One account to ask about.
 #[derive(Debug)]
 pub struct AccountCheck<'a> {
-    pub platform: Platform,
+    pub account: &'a Account,
     /// The address and proxy of the platform.
     pub settings: &'a PlatformSettings,
     pub token: &'a Secret<String>,
@@ -100,7 +101,7 @@ pub fn discord_invite_url(application: &str) -> String {
 impl AccountCheck<'_> {
     /// Asks. A token that is refused is an error, other problems are listed.
     pub async fn run(&self) -> Result<CheckedAccount, SendError> {
-        let client = http::build_client(self.platform, self.settings, &Egress::default())?;
+        let client = http::build_client(self.account.platform, self.settings, &Egress::default())?;
         let secrets = [Some(self.token), self.app_token];
         let redactor = Redactor::new(secrets.into_iter().flatten().cloned());
         let api = PlatformApi {
@@ -111,20 +112,23 @@ impl AccountCheck<'_> {
             timeout: self.timeout,
             redactor: &redactor,
         };
-        let checked = match self.platform {
-            Platform::Telegram => check_telegram(&api).await,
+        let checked = match self.account.platform {
+            Platform::Telegram => check_telegram(&api, self.account).await,
             Platform::Discord => check_discord(&api).await,
-            Platform::Slack => check_slack(&api, self.app_token).await,
+            Platform::Slack => check_slack(&api, self.account, self.app_token).await,
         };
         checked.map_err(|failure| SendError::Failed {
-            platform: self.platform,
+            account: self.account.clone(),
             failure,
             sent_chunks: 0,
         })
     }
 }
 
-async fn check_telegram(api: &PlatformApi<'_>) -> Result<CheckedAccount, PlatformFailure> {
+async fn check_telegram(
+    api: &PlatformApi<'_>,
+    account: &Account,
+) -> Result<CheckedAccount, PlatformFailure> {
     let base = api.base_url();
     let bot = if base.ends_with("/bot") { "" } else { "/bot" };
     let address = format!("{base}{bot}{}", api.token.expose());
@@ -151,7 +155,7 @@ async fn check_telegram(api: &PlatformApi<'_>) -> Result<CheckedAccount, Platfor
     }
     // An older or own server may not know this one.
     let webhook = call("getWebhookInfo").await.unwrap_or_default();
-    problems.extend(find_webhook_problem(api.settings, &webhook));
+    problems.extend(find_webhook_problem(account, api.settings, &webhook));
     Ok(CheckedAccount {
         id: text_or_number(&me["id"]),
         name: format!("@{}", me["username"].as_str().unwrap_or_default()),
@@ -160,8 +164,20 @@ async fn check_telegram(api: &PlatformApi<'_>) -> Result<CheckedAccount, Platfor
     })
 }
 
+/// What to do where Telegram cannot reach the webhook.
+pub fn webhook_unreachable_fix(account: &Account) -> String {
+    format!(
+        "check that the address in `{url}` leads to the gateway, and its certificate; without `{url}` updates are polled",
+        url = account.variable("WEBHOOK_URL")
+    )
+}
+
 /// What is wrong with the webhook that is set: it is another program's, or Telegram cannot reach ours.
-fn find_webhook_problem(settings: &PlatformSettings, webhook: &Value) -> Option<AccountProblem> {
+fn find_webhook_problem(
+    account: &Account,
+    settings: &PlatformSettings,
+    webhook: &Value,
+) -> Option<AccountProblem> {
     let address = webhook["url"].as_str().filter(|url| !url.is_empty())?;
     let host = url::Url::parse(address);
     let host = host.ok().and_then(|url| url.host_str().map(str::to_owned));
@@ -173,7 +189,7 @@ fn find_webhook_problem(settings: &PlatformSettings, webhook: &Value) -> Option<
         return Some(AccountProblem {
             code: "webhook_unreachable",
             message: format!("Telegram cannot deliver updates to the webhook at {host}: {reason}"),
-            fix: "check that the address leads to the gateway, and its certificate; without `TELEGRAM_WEBHOOK_URL` updates are polled".into(),
+            fix: webhook_unreachable_fix(account),
             is_fatal: false,
         });
     }
@@ -236,6 +252,7 @@ async fn check_discord(api: &PlatformApi<'_>) -> Result<CheckedAccount, Platform
 
 async fn check_slack(
     api: &PlatformApi<'_>,
+    account: &Account,
     app_token: Option<&Secret<String>>,
 ) -> Result<CheckedAccount, PlatformFailure> {
     let reply = call_slack(api, "auth.test", api.token).await?;
@@ -259,13 +276,16 @@ async fn check_slack(
     match app_token {
         None => problems.push(AccountProblem {
             code: "missing_app_token",
-            message: "SLACK_APP_TOKEN (xapp-…) is not set: messages can be sent, none are received".into(),
-            fix: "https://api.slack.com/apps, your app, Basic Information, App-Level Tokens: generate one with `connections:write`; then `hermes gateway setup --platform slack`".into(),
+            message: missing_app_token(account),
+            fix: format!(
+                "https://api.slack.com/apps, your app, Basic Information, App-Level Tokens: generate one with `connections:write`; then `{}`",
+                account.setup_command()
+            ),
             is_fatal: true,
         }),
         Some(app_token) => {
             if let Err(failure) = call_slack(api, "apps.connections.open", app_token).await {
-                problems.push(app_token_problem(&failure));
+                problems.push(app_token_problem(account, &failure));
             }
         }
     }
@@ -278,7 +298,15 @@ async fn check_slack(
     })
 }
 
-fn app_token_problem(failure: &PlatformFailure) -> AccountProblem {
+/// What is said where Slack's second token is not set.
+pub fn missing_app_token(account: &Account) -> String {
+    format!(
+        "{} (xapp-…) is not set: messages can be sent, none are received",
+        account.variable("APP_TOKEN")
+    )
+}
+
+fn app_token_problem(account: &Account, failure: &PlatformFailure) -> AccountProblem {
     let reason = match failure {
         PlatformFailure::Refused { reason, .. } => reason.as_str(),
         _ => "no reply",
@@ -286,18 +314,23 @@ fn app_token_problem(failure: &PlatformFailure) -> AccountProblem {
     let fix = match reason {
         "missing_scope" | "not_allowed_token_type" => {
             "the app token needs the scope `connections:write`, and begins with `xapp-`: Basic Information, App-Level Tokens"
+                .into()
         }
         "socket_mode_disabled" | "forbidden" => {
-            "https://api.slack.com/apps, your app, Socket Mode: turn it on"
+            "https://api.slack.com/apps, your app, Socket Mode: turn it on".into()
         }
-        _ => {
-            "generate another one: Basic Information, App-Level Tokens; then `hermes gateway setup --platform slack`"
-        }
+        _ => format!(
+            "generate another one: Basic Information, App-Level Tokens; then `{}`",
+            account.setup_command()
+        ),
     };
     AccountProblem {
         code: "bad_app_token",
-        message: format!("SLACK_APP_TOKEN does not open a connection: {reason}"),
-        fix: fix.into(),
+        message: format!(
+            "{} does not open a connection: {reason}",
+            account.variable("APP_TOKEN")
+        ),
+        fix,
         is_fatal: true,
     }
 }
@@ -350,11 +383,31 @@ mod tests {
 
     use super::*;
 
+    fn first() -> Account {
+        Account::first(Platform::Telegram)
+    }
+
+    #[test]
+    fn a_further_account_is_told_of_its_own_variables() {
+        let account = Account {
+            platform: Platform::Slack,
+            name: "work".into(),
+        };
+        let refused = PlatformFailure::Refused {
+            status: None,
+            reason: "invalid_auth".into(),
+        };
+        let problem = app_token_problem(&account, &refused);
+        assert!(problem.message.starts_with("SLACK_APP_TOKEN_WORK "));
+        assert!(problem.fix.contains("--platform slack --account work"));
+        assert!(missing_app_token(&account).starts_with("SLACK_APP_TOKEN_WORK "));
+    }
+
     #[test]
     fn only_a_webhook_of_others_or_one_that_fails_is_a_problem() {
         let mut settings = PlatformSettings::default_of(Platform::Telegram);
         let problem = |settings: &PlatformSettings, webhook: Value| {
-            find_webhook_problem(settings, &webhook).map(|problem| problem.code)
+            find_webhook_problem(&first(), settings, &webhook).map(|problem| problem.code)
         };
         assert_eq!(problem(&settings, json!({"url": ""})), None);
         let set = json!({"url": "https://box.example/hook"});
@@ -371,7 +424,7 @@ mod tests {
         let failing = json!({
             "url": "https://box.example/hook", "last_error_message": "Connection refused",
         });
-        let told = find_webhook_problem(&settings, &failing).unwrap();
+        let told = find_webhook_problem(&first(), &settings, &failing).unwrap();
         assert_eq!(told.code, "webhook_unreachable");
         assert!(
             told.message.contains("box.example: Connection refused"),

@@ -3,7 +3,7 @@
 use super::{
     chunk::{self, LengthLimit},
     error::PlatformFailure,
-    media::MediaFile,
+    media::{self, MediaFile},
     target::ChatTarget,
 };
 
@@ -13,14 +13,17 @@ pub(super) struct MessageLimits {
     pub(super) caption: LengthLimit,
 }
 
-/// One post: text, a file, or a file with a text.
+/// One post: text, files that are shown together, or these with a text.
 #[derive(Debug)]
 pub(super) struct MessagePiece {
     pub(super) text: String,
     /// ` (1/2)`, appended to the text.
     pub(super) number: String,
-    pub(super) file: Option<MediaFile>,
+    pub(super) files: Vec<MediaFile>,
 }
+
+/// The most files in one message: every platform takes ten.
+const ALBUM: usize = 10;
 
 /// A platform's reply to a posted piece.
 #[derive(Debug)]
@@ -47,14 +50,15 @@ pub(super) struct DeliveredMessage {
 /// Splits a message into pieces.
 pub(super) fn split_message(
     text: &str,
-    mut files: Vec<MediaFile>,
+    files: Vec<MediaFile>,
     limits: &MessageLimits,
 ) -> Vec<MessagePiece> {
-    if files.len() == 1 && limits.caption.fits(text) {
+    let mut albums = media::join_albums(files, |file| file.kind, ALBUM);
+    if albums.len() == 1 && limits.caption.fits(text) {
         return vec![MessagePiece {
             text: text.to_owned(),
             number: String::new(),
-            file: files.pop(),
+            files: albums.pop().unwrap_or_default(),
         }];
     }
     let parts = match text.trim() {
@@ -68,12 +72,12 @@ pub(super) fn split_message(
         .map(|(index, text)| MessagePiece {
             text,
             number: chunk::part_number(index + 1, count),
-            file: None,
+            files: Vec::new(),
         });
-    let files = files.into_iter().map(|file| MessagePiece {
+    let files = albums.into_iter().map(|files| MessagePiece {
         text: String::new(),
         number: String::new(),
-        file: Some(file),
+        files,
     });
     texts.chain(files).collect()
 }

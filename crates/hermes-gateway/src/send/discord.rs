@@ -109,8 +109,10 @@ impl PlatformChannel for DiscordChannel<'_> {
         if self.mentions == MentionScope::People {
             message["allowed_mentions"] = json!({"parse": ["users"]});
         }
-        if let Some(file) = &piece.file {
-            message["attachments"] = json!([{"id": 0, "filename": file.name}]);
+        if !piece.files.is_empty() {
+            let files = piece.files.iter().enumerate();
+            let described = files.map(|(id, file)| json!({"id": id, "filename": file.name}));
+            message["attachments"] = described.collect();
         }
         let (path, body) = match &self.target {
             PostTarget::Channel(id) => (format!("/channels/{id}/messages"), message),
@@ -119,17 +121,17 @@ impl PlatformChannel for DiscordChannel<'_> {
                 (format!("/channels/{id}/threads"), body)
             }
         };
-        let made = match &piece.file {
-            None => {
-                self.call(Method::POST, &path, &RequestBody::Json(&body))
-                    .await?
+        let made = if piece.files.is_empty() {
+            self.call(Method::POST, &path, &RequestBody::Json(&body))
+                .await?
+        } else {
+            let mut form = UploadForm::default();
+            for (id, file) in piece.files.iter().enumerate() {
+                form.add_file(format!("files[{id}]"), file);
             }
-            Some(file) => {
-                let mut form = UploadForm::new("files[0]", file);
-                form.add_text("payload_json", body.to_string());
-                self.call(Method::POST, &path, &RequestBody::Upload(&form))
-                    .await?
-            }
+            form.add_text("payload_json", body.to_string());
+            self.call(Method::POST, &path, &RequestBody::Upload(&form))
+                .await?
         };
         let id = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let mut message_id = id(&made["id"]);
@@ -159,7 +161,7 @@ fn thread_title(piece: &MessagePiece) -> String {
         .lines()
         .map(|line| line.trim_start_matches('#').trim());
     let line = lines.find(|line| !line.is_empty());
-    let name = line.or(piece.file.as_ref().map(|file| file.name.as_str()));
+    let name = line.or(piece.files.first().map(|file| file.name.as_str()));
     name.unwrap_or("New post")
         .chars()
         .take(MAX_TITLE_CHARS)

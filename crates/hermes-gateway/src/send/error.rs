@@ -6,6 +6,8 @@ use hermes_config::Platform;
 use hermes_store::StoreError;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
+use crate::platform::Account;
+
 /// Why a message was not sent, or not all of it. Texts from outside have been redacted.
 #[derive(Debug, thiserror::Error)]
 pub enum SendError {
@@ -29,9 +31,9 @@ pub enum SendError {
     /// No chat was named and there is none by default.
     #[error(
         "No home channel set for {} to determine where to send the message. Name a chat as '{}:CHAT', or set {} to the one to use.",
-        platform.name(), platform.name(), platform.variable("HOME_CHANNEL")
+        account.label(), account.label(), account.variable("HOME_CHANNEL")
     )]
-    NoHomeChannel { platform: Platform },
+    NoHomeChannel { account: Account },
     /// Neither text nor a file remains to be sent.
     #[error("No deliverable text or media remained{}", format_warnings(warnings))]
     NothingToSend { warnings: Vec<String> },
@@ -39,9 +41,9 @@ pub enum SendError {
     #[error("The address of {platform} cannot be used: {reason}")]
     BadAddress { platform: Platform, reason: String },
     /// The platform did not take the message.
-    #[error("{}", failure.describe(*platform))]
+    #[error("{}", failure.describe(account.platform))]
     Failed {
-        platform: Platform,
+        account: Account,
         failure: PlatformFailure,
         /// Parts of the message that were sent before.
         sent_chunks: usize,
@@ -119,7 +121,7 @@ impl SendError {
 
     /// Whether the platform does not accept the token.
     pub fn is_token_problem(&self) -> bool {
-        matches!(self, Self::Failed { platform, failure, .. } if failure.is_token_problem(*platform))
+        matches!(self, Self::Failed { account, failure, .. } if failure.is_token_problem(account.platform))
     }
 
     /// What to do about it, for a person at a command line.
@@ -132,16 +134,16 @@ impl SendError {
                 "a target is `telegram`, `discord` or `slack`, with `:CHAT` after it if need be"
                     .into(),
             ),
-            Self::NotConfigured { platform } => Platform::from_name(platform).map(|platform| {
+            Self::NotConfigured { platform } => Account::from_label(platform).map(|account| {
                 format!(
                     "put `{}=…` into `.env` of the home",
-                    platform.variable("BOT_TOKEN")
+                    account.variable("BOT_TOKEN")
                 )
             }),
             Self::Failed {
-                platform, failure, ..
-            } if failure.is_token_problem(*platform) => {
-                Some(format!("check `{}`", platform.variable("BOT_TOKEN")))
+                account, failure, ..
+            } if failure.is_token_problem(account.platform) => {
+                Some(format!("check `{}`", account.variable("BOT_TOKEN")))
             }
             _ => None,
         }

@@ -31,6 +31,18 @@ pub(crate) enum MediaKind {
     Document,
 }
 
+impl MediaKind {
+    /// Files of the same number share albums; `None` for those that stand alone.
+    fn album(self) -> Option<u8> {
+        match self {
+            Self::Image | Self::Video => Some(0),
+            Self::Audio => Some(1),
+            Self::Document => Some(2),
+            Self::Voice => None,
+        }
+    }
+}
+
 /// A file, read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct MediaFile {
@@ -38,6 +50,29 @@ pub(super) struct MediaFile {
     pub(super) name: String,
     pub(super) kind: MediaKind,
     pub(super) content: Bytes,
+}
+
+/// Puts neighbouring files together that platforms show as one album.
+pub(crate) fn join_albums<F>(
+    files: impl IntoIterator<Item = F>,
+    kind_of: impl Fn(&F) -> MediaKind,
+    most: usize,
+) -> Vec<Vec<F>> {
+    let mut albums: Vec<Vec<F>> = Vec::new();
+    for file in files {
+        let kind = kind_of(&file).album();
+        match albums.last_mut() {
+            Some(album)
+                if album.len() < most
+                    && kind.is_some()
+                    && album.first().map(|first| kind_of(first).album()) == Some(kind) =>
+            {
+                album.push(file);
+            }
+            _ => albums.push(vec![file]),
+        }
+    }
+    albums
 }
 
 /// Larger files are not sent. No platform accepts more from a bot.

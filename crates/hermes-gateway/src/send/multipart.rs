@@ -8,22 +8,26 @@ use reqwest::{
 
 use super::media::MediaFile;
 
-/// Text fields and a file. Unlike a request's own form it can be sent repeatedly.
+/// Text fields and files. Unlike a request's own form it can be sent repeatedly.
+#[derive(Default)]
 pub(super) struct UploadForm {
     texts: Vec<(String, String)>,
-    file_field: &'static str,
-    file_name: String,
+    files: Vec<FormFile>,
+}
+
+struct FormFile {
+    field: String,
+    name: String,
     content: Bytes,
 }
 
 impl UploadForm {
-    pub(super) fn new(file_field: &'static str, file: &MediaFile) -> Self {
-        Self {
-            texts: Vec::new(),
-            file_field,
-            file_name: encode_file_name(&file.name),
+    pub(super) fn add_file(&mut self, field: impl Into<String>, file: &MediaFile) {
+        self.files.push(FormFile {
+            field: field.into(),
+            name: encode_file_name(&file.name),
             content: file.content.clone(),
-        }
+        });
     }
 
     pub(super) fn add_text(&mut self, name: &str, value: String) {
@@ -33,11 +37,14 @@ impl UploadForm {
     /// The form of one request. Its length is known, so it is not sent in chunks.
     pub(super) fn to_form(&self) -> reqwest::Result<Form> {
         let texts = self.texts.iter().cloned();
-        let form = texts.fold(Form::new(), |form, (name, value)| form.text(name, value));
-        let file = Part::stream(Body::from(self.content.clone()))
-            .file_name(self.file_name.clone())
-            .mime_str("application/octet-stream")?;
-        Ok(form.part(self.file_field, file))
+        let mut form = texts.fold(Form::new(), |form, (name, value)| form.text(name, value));
+        for file in &self.files {
+            let part = Part::stream(Body::from(file.content.clone()))
+                .file_name(file.name.clone())
+                .mime_str("application/octet-stream")?;
+            form = form.part(file.field.clone(), part);
+        }
+        Ok(form)
     }
 }
 
@@ -63,7 +70,9 @@ mod tests {
             kind: MediaKind::Document,
             content: Bytes::from_static(b"content"),
         };
-        let form = UploadForm::new("f", &file).to_form().unwrap();
+        let mut form = UploadForm::default();
+        form.add_file("f", &file);
+        let form = form.to_form().unwrap();
         let pieces: Vec<Bytes> = form.into_stream().try_collect().await.unwrap();
         let text = String::from_utf8(pieces.concat()).unwrap();
         assert!(

@@ -76,12 +76,8 @@ impl<'a> SlackChannel<'a> {
         }
     }
 
-    /// Requests an upload URL, uploads the file, and shares it in the conversation.
-    async fn upload(
-        &self,
-        file: &MediaFile,
-        comment: &str,
-    ) -> Result<PostReceipt, PlatformFailure> {
+    /// Requests an upload URL and uploads a file. Returns its id.
+    async fn upload(&self, file: &MediaFile) -> Result<String, PlatformFailure> {
         let length = file.content.len().to_string();
         let fields = [("filename", file.name.clone()), ("length", length)];
         let place = self
@@ -99,10 +95,24 @@ impl<'a> SlackChannel<'a> {
         if !answer.is_success() {
             return Err(self.api.refusal(&answer, Some("the upload failed")));
         }
-        let mut body = json!({
-            "files": [{"id": id, "title": file.name}],
-            "channel_id": self.chat.id,
-        });
+        Ok(id)
+    }
+
+    /// Uploads files and shares them in the conversation, as one message.
+    async fn share(
+        &self,
+        files: &[MediaFile],
+        comment: &str,
+    ) -> Result<PostReceipt, PlatformFailure> {
+        let mut uploaded = Vec::new();
+        for file in files {
+            uploaded.push((self.upload(file).await?, &file.name));
+        }
+        let shared = uploaded.iter();
+        let shared: Value = shared
+            .map(|(id, name)| json!({"id": id, "title": name}))
+            .collect();
+        let mut body = json!({"files": shared, "channel_id": self.chat.id});
         if !comment.is_empty() {
             body["initial_comment"] = json!(comment);
         }
@@ -111,8 +121,9 @@ impl<'a> SlackChannel<'a> {
         }
         self.call("files.completeUploadExternal", &RequestBody::Json(&body))
             .await?;
+        let first = uploaded.into_iter().next();
         Ok(PostReceipt {
-            message_id: id,
+            message_id: first.map(|(id, _)| id).unwrap_or_default(),
             chat_id: None,
         })
     }
@@ -121,8 +132,8 @@ impl<'a> SlackChannel<'a> {
 impl PlatformChannel for SlackChannel<'_> {
     async fn post(&mut self, piece: &MessagePiece) -> Result<PostReceipt, PlatformFailure> {
         let text = render_markdown(&piece.text, Dialect::Slack) + &piece.number;
-        if let Some(file) = &piece.file {
-            return self.upload(file, &text).await;
+        if !piece.files.is_empty() {
+            return self.share(&piece.files, &text).await;
         }
         let mut body = json!({"channel": self.chat.id, "text": text, "mrkdwn": true});
         if let Some(thread) = &self.chat.thread {

@@ -11,7 +11,7 @@ use hermes_store::{
 use serde::Serialize;
 
 use super::error::SendError;
-use crate::conversations::ConversationIndex;
+use crate::{conversations::ConversationIndex, platform::Account};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
@@ -86,7 +86,12 @@ pub(super) fn resolve_target(
         });
     }
     let set = settings.home_channel.as_ref();
-    let set = set.ok_or(SendError::NoHomeChannel { platform })?;
+    let set = set.ok_or_else(|| SendError::NoHomeChannel {
+        account: Account {
+            platform,
+            name: account.clone(),
+        },
+    })?;
     let mut chat = parse_chat_id(platform.name(), &set.chat_id)
         .unwrap_or_else(|| ChatTarget::new(&set.chat_id, None));
     if set.thread_id.is_some() {

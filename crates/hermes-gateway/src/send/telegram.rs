@@ -82,34 +82,43 @@ impl<'a> TelegramChannel<'a> {
             }
             TextMode::Plain => format!("{}{}", piece.text, piece.number),
         };
+        let mut shown = Map::new();
         if !words.is_empty() {
-            let name = if piece.file.is_some() {
-                "caption"
-            } else {
+            let name = if piece.files.is_empty() {
                 "text"
+            } else {
+                "caption"
             };
-            fields.insert(name.into(), json!(words));
+            shown.insert(name.into(), json!(words));
             if text == TextMode::Markdown {
-                fields.insert("parse_mode".into(), json!("MarkdownV2"));
+                shown.insert("parse_mode".into(), json!("MarkdownV2"));
             }
         }
-        match &piece.file {
-            None => {
-                self.call("sendMessage", &RequestBody::Json(&Value::Object(fields)))
-                    .await
+        let mut form = UploadForm::default();
+        let method = match piece.files.as_slice() {
+            [] => {
+                fields.append(&mut shown);
+                let body = Value::Object(fields);
+                return self.call("sendMessage", &RequestBody::Json(&body)).await;
             }
-            Some(file) => {
+            [file] => {
                 let (method, field) = upload_method(file);
-                let mut form = UploadForm::new(field, file);
-                for (name, value) in &fields {
-                    let text = value
-                        .as_str()
-                        .map_or_else(|| value.to_string(), str::to_owned);
-                    form.add_text(name, text);
-                }
-                self.call(method, &RequestBody::Upload(&form)).await
+                fields.append(&mut shown);
+                form.add_file(field, file);
+                method
             }
+            files => {
+                fields.insert("media".into(), add_album(&mut form, files, shown));
+                "sendMediaGroup"
+            }
+        };
+        for (name, value) in &fields {
+            let text = value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned);
+            form.add_text(name, text);
         }
+        self.call(method, &RequestBody::Upload(&form)).await
     }
 
     async fn call(
@@ -125,6 +134,21 @@ impl<'a> TelegramChannel<'a> {
             .call(Method::POST, &url, &headers, body, &RETRY_STATUSES)
             .await
     }
+}
+
+/// Adds the files of an album to a form. Returns how they are shown: the caption of the first one is below all of them.
+fn add_album(form: &mut UploadForm, files: &[MediaFile], caption: Map<String, Value>) -> Value {
+    let mut caption = Some(caption);
+    let items = files.iter().enumerate().map(|(index, file)| {
+        let field = format!("file{index}");
+        form.add_file(field.clone(), file);
+        let (_, kind) = upload_method(file);
+        let mut item = caption.take().unwrap_or_default();
+        item.insert("type".into(), json!(kind));
+        item.insert("media".into(), json!(format!("attach://{field}")));
+        Value::Object(item)
+    });
+    items.collect()
 }
 
 /// The method for a file, and the field it goes into.
@@ -144,7 +168,10 @@ impl PlatformChannel for TelegramChannel<'_> {
         loop {
             let answer = self.attempt(piece, text).await?;
             if answer.is_success() && answer.body["ok"] == true {
-                return Ok(parse_receipt(&answer.body["result"]));
+                // An album is several messages; the first one has its caption.
+                let result = &answer.body["result"];
+                let first = result.get(0).unwrap_or(result);
+                return Ok(parse_receipt(first));
             }
             let reason = answer.body["description"].as_str();
             let words = reason.unwrap_or_default().to_ascii_lowercase();

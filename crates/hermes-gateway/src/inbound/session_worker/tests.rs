@@ -23,7 +23,7 @@ use crate::{
     platform::{
         Account, Attachment, AttachmentKind, ChatAddress, ChatKind, ClientLimits, CommandSpec,
         FatalError, LivePreview, OutboundMessage, PlatformClient, PlatformHealth, PostError,
-        Posted, RawUpdate, UpdateIntake,
+        Posted, UpdateIntake,
     },
 };
 
@@ -126,15 +126,6 @@ impl PlatformClient for BrokenClient {
         _: &'a str,
     ) -> Done<'a, Option<ChatAddress>> {
         done(None)
-    }
-
-    fn fetch_missed<'a>(
-        &'a self,
-        _: &'a ChatAddress,
-        _: &'a str,
-        _: u64,
-    ) -> Done<'a, Vec<RawUpdate>> {
-        done(Vec::new())
     }
 }
 

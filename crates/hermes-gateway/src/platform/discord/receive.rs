@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     platform::{
-        FatalError, PlatformHealth, UpdateIntake, backoff::ReconnectBackoff,
+        ConnectionState, FatalError, PlatformHealth, UpdateIntake, backoff::ReconnectBackoff,
         wire_json::parse_wire_json,
     },
     send::root_cause,
@@ -383,7 +383,12 @@ impl GatewayReceiver<'_> {
                     sequence,
                 });
                 self.store_cursor().await?;
+                // A new session brings nothing of what was said before it.
+                let was_lost = self.health.state() != ConnectionState::Connected;
                 self.become_ready("Discord session began");
+                if !was_lost {
+                    self.health.record_gap();
+                }
             }
             "RESUMED" => self.become_ready("Discord session resumed"),
             "MESSAGE_CREATE" | "INTERACTION_CREATE" => {

@@ -14,7 +14,7 @@ use futures::{
     future::{BoxFuture, Either, select},
     stream::FuturesUnordered,
 };
-use hermes_config::Secret;
+use hermes_config::{Secret, sync::Mutex};
 use serde_json::Value;
 use tokio::{
     sync::mpsc,
@@ -36,6 +36,9 @@ use crate::platform::{
 /// Two sockets have two notices each in the air at most.
 const NOTICE_CAPACITY: usize = 8;
 
+/// Sockets that were open together for so long surely were so for Slack, too.
+const SURE_OVERLAP: Duration = Duration::from_secs(1);
+
 /// What all sockets of an account share.
 pub(super) struct SlackReception<'a> {
     pub(super) core: &'a SlackCore,
@@ -46,6 +49,8 @@ pub(super) struct SlackReception<'a> {
     notices: mpsc::Sender<SlackSocketNotice>,
     /// Sockets that have said hello.
     pub(super) open: AtomicUsize,
+    /// When the last of them did.
+    pub(super) last_ready: Mutex<Instant>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,6 +63,8 @@ pub(super) enum SlackSocketNotice {
 struct SlackSocketEnd {
     id: u64,
     reason: SlackSocketEndReason,
+    /// The earliest time at which it may have ended, if it was open.
+    ended_at: Option<Instant>,
 }
 
 pub(super) enum SlackSocketEndReason {
@@ -100,6 +107,7 @@ impl SlackCore {
             stop,
             notices,
             open: AtomicUsize::new(0),
+            last_ready: Mutex::new(Instant::now()),
         };
         let sockets = std::pin::pin!(reception.keep_connected(received));
         let statuses = std::pin::pin!(self.expire_statuses());
@@ -174,7 +182,7 @@ impl SlackReception<'_> {
                         }
                         _ => {}
                     }
-                    self.note_gap();
+                    self.note_gap(end.ended_at);
                 }
                 () = sleep_until(open_at), if current.is_none() => {}
             }
@@ -187,10 +195,16 @@ impl SlackReception<'_> {
         Ok(())
     }
 
-    /// While no socket is open Slack delivers nothing: what is said then is fetched once the next one is.
-    fn note_gap(&self) {
+    /// While no socket is open Slack delivers nothing: what is said then is fetched once the next one is. One that may
+    /// have been closed before the next one was open may have left a gap, too.
+    fn note_gap(&self, ended_at: Option<Instant>) {
         let is_open = self.open.load(Ordering::Relaxed) > 0;
-        if !is_open && self.health.state() == ConnectionState::Connected {
+        let Some(ended_at) = ended_at else { return };
+        if is_open {
+            if ended_at < *self.last_ready.lock() + SURE_OVERLAP {
+                self.health.record_gap();
+            }
+        } else if self.health.state() == ConnectionState::Connected {
             let message = "Slack closed its socket before the next one was open";
             self.health.record_lost("disconnected", message);
         }
@@ -226,14 +240,18 @@ impl SlackReception<'_> {
                 }),
             }
         };
-        let reason = tokio::select! {
-            () = self.stop.cancelled() => SlackSocketEndReason::Closed,
+        let (reason, ended_at) = tokio::select! {
+            () = self.stop.cancelled() => (SlackSocketEndReason::Closed, None),
             opened = limited => match opened {
                 Ok((socket, identity)) => self.serve_socket(id, socket, &identity).await,
-                Err(reason) => reason,
+                Err(reason) => (reason, None),
             },
         };
-        SlackSocketEnd { id, reason }
+        SlackSocketEnd {
+            id,
+            reason,
+            ended_at,
+        }
     }
 
     async fn serve_socket(
@@ -241,13 +259,14 @@ impl SlackReception<'_> {
         id: u64,
         socket: SlackSocket,
         identity: &SlackIdentity,
-    ) -> SlackSocketEndReason {
+    ) -> (SlackSocketEndReason, Option<Instant>) {
         let mut session = SlackSocketSession::new(self, id, socket, identity);
         let reason = session.run().await;
-        if session.is_ready() {
-            self.open.fetch_sub(1, Ordering::Relaxed);
+        if !session.is_ready() {
+            return (reason, None);
         }
-        reason
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        (reason, Some(session.may_have_ended_at()))
     }
 
     pub(super) async fn notify(&self, notice: SlackSocketNotice) {

@@ -18,6 +18,9 @@ use crate::platform::wire_json::parse_wire_json;
 /// A socket that is given up is waited for so long.
 pub(super) const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
 
+/// What is read so soon after something else was dealt with may have waited for that.
+const UNREAD_LIMIT: Duration = Duration::from_millis(50);
+
 /// One socket while it is open.
 pub(super) struct SlackSocketSession<'r, 'a> {
     reception: &'r SlackReception<'a>,
@@ -29,6 +32,9 @@ pub(super) struct SlackSocketSession<'r, 'a> {
     leaving: Option<(Instant, String)>,
     opened_at: Instant,
     heard_at: Instant,
+    /// The earliest time at which what was read last may have come: it may have waited while what came before it was
+    /// dealt with.
+    came_at: Instant,
 }
 
 impl<'r, 'a> SlackSocketSession<'r, 'a> {
@@ -48,7 +54,13 @@ impl<'r, 'a> SlackSocketSession<'r, 'a> {
             leaving: None,
             opened_at: now,
             heard_at: now,
+            came_at: now,
         }
+    }
+
+    /// The earliest time at which the socket may have ended.
+    pub(super) fn may_have_ended_at(&self) -> Instant {
+        self.came_at
     }
 
     /// Whether Slack has said hello.
@@ -62,6 +74,8 @@ impl<'r, 'a> SlackSocketSession<'r, 'a> {
         let mut ticks = interval(timeouts.ping_interval);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         ticks.reset();
+        // What was dealt with last, from when to when.
+        let (mut began_at, mut done_at) = (Instant::now(), Instant::now());
         loop {
             let leave_at = self.leaving.as_ref().map(|(deadline, _)| *deadline);
             tokio::select! {
@@ -70,7 +84,11 @@ impl<'r, 'a> SlackSocketSession<'r, 'a> {
                     return SlackSocketEndReason::Closed;
                 }
                 frame = self.socket.next() => {
-                    self.heard_at = Instant::now();
+                    let now = Instant::now();
+                    self.heard_at = now;
+                    let has_waited = now - done_at < UNREAD_LIMIT;
+                    self.came_at = if has_waited { began_at } else { now };
+                    began_at = now;
                     let ended = match frame {
                         Some(Ok(message)) if message.is_close() => Some(self.closed("Slack closed the socket")),
                         Some(Ok(message)) => self.take_message(&message).await,
@@ -80,6 +98,7 @@ impl<'r, 'a> SlackSocketSession<'r, 'a> {
                     if let Some(reason) = ended {
                         return reason;
                     }
+                    done_at = Instant::now();
                 }
                 _ = ticks.tick() => {
                     if self.heard_at.elapsed() >= timeouts.silence {
@@ -153,6 +172,7 @@ impl<'r, 'a> SlackSocketSession<'r, 'a> {
         }
         self.is_ready = true;
         let own = reception.open.fetch_add(1, Ordering::Relaxed) + 1;
+        *reception.last_ready.lock() = Instant::now();
         reception.health.record_ok();
         let count = hello["num_connections"].as_u64().unwrap_or_default();
         tracing::info!(account = %reception.core.account, connections = count, "Slack socket is open");

@@ -63,6 +63,8 @@ pub struct TelegramTiming {
     pub max_pause: Duration,
     /// The pause after another program has polled.
     pub conflict_pause: Duration,
+    /// How often Telegram is asked whether it still knows the webhook, and reaches it.
+    pub webhook_check: Duration,
     /// A draft that does not change is sent again after this: Telegram removes it after 30 s.
     pub draft_repeat: Duration,
 }
@@ -75,6 +77,7 @@ impl Default for TelegramTiming {
             first_pause: Duration::from_secs(1),
             max_pause: Duration::from_mins(1),
             conflict_pause: Duration::from_secs(30),
+            webhook_check: Duration::from_mins(1),
             draft_repeat: Duration::from_secs(20),
         }
     }

@@ -1,6 +1,6 @@
 //! Updates by webhook: a listener that Telegram calls, usually through a reverse proxy with the certificate.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc};
 
 use axum::{
     Router,
@@ -9,7 +9,7 @@ use axum::{
     http::{HeaderValue, Method, StatusCode},
 };
 use hermes_config::{Secret, WebhookSettings};
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::{
     net::TcpListener,
@@ -27,8 +27,9 @@ use super::{
 const SECRET_HEADER: &str = "x-telegram-bot-api-secret-token";
 /// An update is far below this.
 const MAX_BODY_BYTES: usize = 2 << 20;
-/// How often Telegram is asked whether it still knows the bot.
-const HEARTBEAT_INTERVAL: Duration = Duration::from_mins(1);
+const INVALID: &str = "webhook_invalid";
+const PORT_IN_USE: &str = "webhook_port_in_use";
+const UNREACHABLE: &str = "webhook_unreachable";
 /// Updates between the listener and the intake; Telegram sends again what finds no room.
 const QUEUE_LENGTH: usize = 64;
 
@@ -54,10 +55,10 @@ impl TelegramClient {
         health: &PlatformHealth,
         stop: &CancellationToken,
     ) -> Result<(), FatalError> {
-        health.set_period(HEARTBEAT_INTERVAL);
+        health.set_period(self.timing.webhook_check);
         let fatal = |message: String| {
             let error = FatalError {
-                code: "webhook",
+                code: INVALID,
                 message,
             };
             health.record_fatal(&error);
@@ -65,13 +66,13 @@ impl TelegramClient {
         };
         let url = Url::parse(&webhook.url)
             .map_err(|error| fatal(format!("the webhook's address is not a URL: {error}")))?;
-        let address = (webhook.host.as_str(), webhook.port);
-        let listener = TcpListener::bind(address).await.map_err(|error| {
-            fatal(format!(
-                "the webhook cannot listen on {}:{}: {error}",
-                webhook.host, webhook.port
-            ))
-        })?;
+        let listener = tokio::select! {
+            () = stop.cancelled() => {
+                health.record_stopped();
+                return Ok(());
+            }
+            bound = self.bind_webhook(webhook, health) => bound.map_err(&fatal)?,
+        };
         let (deliveries, mut received) = mpsc::channel(QUEUE_LENGTH);
         let state = Arc::new(WebhookState {
             path: url.path().to_owned(),
@@ -105,6 +106,32 @@ impl TelegramClient {
         outcome
     }
 
+    /// Listens for Telegram. A port that another program uses may become free.
+    async fn bind_webhook(
+        &self,
+        webhook: &WebhookSettings,
+        health: &PlatformHealth,
+    ) -> Result<TcpListener, String> {
+        let mut backoff = self.timing.backoff();
+        let place = format!("{}:{}", webhook.host, webhook.port);
+        loop {
+            let error = match TcpListener::bind((webhook.host.as_str(), webhook.port)).await {
+                Ok(listener) => return Ok(listener),
+                Err(error) => error,
+            };
+            if error.kind() != io::ErrorKind::AddrInUse {
+                return Err(format!("the webhook cannot listen on {place}: {error}"));
+            }
+            let message = format!(
+                "the webhook cannot listen on {place}: another program uses the port; stop it, or set `{}`",
+                self.account.variable("WEBHOOK_PORT")
+            );
+            tracing::warn!(account = %self.account, code = PORT_IN_USE, message);
+            health.record_lost(PORT_IN_USE, message);
+            tokio::time::sleep(backoff.next_pause()).await;
+        }
+    }
+
     /// Sets the webhook, and asks from time to time whether it still works. Ends only with an error.
     async fn keep_webhook(
         &self,
@@ -126,21 +153,27 @@ impl TelegramClient {
                     "drop_pending_updates": false,
                 });
                 let set = self.api.call("setWebhook", &parameters).await;
-                set.map(drop).map_err(|error| match error.status() {
+                set.map(|_| None).map_err(|error| match error.status() {
                     Some(400) => ReceiveProblem::Fatal(FatalError {
-                        code: "webhook",
+                        code: INVALID,
                         message: format!("Telegram does not accept the webhook: {error}"),
                     }),
                     _ => self.problem(&error),
                 })
             };
             let pause = match step.await {
-                Ok(()) => {
+                Ok(unreachable) => {
                     is_set = true;
                     backoff.reset();
                     health.record_bot_name(self.identity().username);
-                    health.record_ok();
-                    HEARTBEAT_INTERVAL
+                    match unreachable {
+                        None => health.record_ok(),
+                        Some(message) => {
+                            tracing::warn!(account = %self.account, code = UNREACHABLE, message);
+                            health.record_lost(UNREACHABLE, message);
+                        }
+                    }
+                    self.timing.webhook_check
                 }
                 Err(problem) => {
                     is_set = false;
@@ -151,15 +184,18 @@ impl TelegramClient {
         }
     }
 
-    /// Whether the webhook is still ours.
-    async fn check_webhook(&self, webhook: &WebhookSettings) -> Result<(), ReceiveProblem> {
+    /// Whether the webhook is still ours. Returns why Telegram cannot reach it, if it tries in vain.
+    async fn check_webhook(
+        &self,
+        webhook: &WebhookSettings,
+    ) -> Result<Option<String>, ReceiveProblem> {
         let info = self
             .api
             .call("getWebhookInfo", &json!({}))
             .await
             .map_err(|error| self.problem(&error))?;
         if info["url"] == webhook.url.as_str() {
-            return Ok(());
+            return Ok(describe_unreachable(&info, webhook));
         }
         Err(ReceiveProblem::Again {
             code: "webhook",
@@ -167,6 +203,20 @@ impl TelegramClient {
             pause: None,
         })
     }
+}
+
+/// What Telegram says about deliveries that fail. The last error stays after it is over: then nothing waits any more.
+fn describe_unreachable(info: &Value, webhook: &WebhookSettings) -> Option<String> {
+    let reason = info["last_error_message"].as_str()?;
+    info["pending_update_count"]
+        .as_u64()
+        .filter(|count| *count > 0)?;
+    let host = Url::parse(&webhook.url).ok();
+    let host = host.as_ref().and_then(Url::host_str);
+    let host = host.unwrap_or("its address");
+    Some(format!(
+        "Telegram cannot deliver updates to the webhook at {host}: {reason}"
+    ))
 }
 
 async fn take_update(State(state): State<Arc<WebhookState>>, request: Request) -> StatusCode {

@@ -13,8 +13,8 @@ use hermes_gateway::{
     outbound::DeliveryClock,
     platform::{
         Account, Attachment, ChatAddress, ClientLimits, CommandSpec, FatalError, InboundEvent,
-        LivePreview, OutboundMessage, PlatformClient, PlatformHealth, PostError, Posted, RawUpdate,
-        TaskState, UpdateIntake,
+        LivePreview, OutboundMessage, PlatformClient, PlatformHealth, PostError, Posted, TaskState,
+        UpdateIntake,
     },
 };
 use hermes_store::mirror::Channel;
@@ -366,15 +366,6 @@ impl PlatformClient for RecordingClient {
         _name: &'a str,
     ) -> BoxFuture<'a, Result<Option<ChatAddress>, PostError>> {
         Box::pin(async { Ok(None) })
-    }
-
-    fn fetch_missed<'a>(
-        &'a self,
-        _chat: &'a ChatAddress,
-        _after_message: &'a str,
-        _gap: u64,
-    ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>> {
-        Box::pin(async { Ok(Vec::new()) })
     }
 }
 

@@ -54,6 +54,7 @@ fn client_with(settings: &PlatformSettings) -> TelegramClient {
         first_pause: Duration::from_millis(20),
         max_pause: Duration::from_millis(200),
         conflict_pause: Duration::from_millis(300),
+        webhook_check: Duration::from_millis(300),
         draft_repeat: Duration::from_millis(500),
     };
     TelegramClient::new(account, settings)

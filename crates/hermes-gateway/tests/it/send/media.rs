@@ -110,6 +110,51 @@ async fn several_files_follow_the_text() {
     assert_eq!(sent["message_id"], "105");
 }
 
+/// Three pictures, and the message that sends them.
+fn pictures() -> (tempfile::TempDir, String) {
+    let directory = tempfile::tempdir().unwrap();
+    let tags = ["a.png", "b.jpg", "c.mp4"].map(|name| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, name).unwrap();
+        format!("MEDIA:{}", path.display())
+    });
+    let message = format!("All of it.\n{}", tags.join("\n"));
+    (directory, message)
+}
+
+#[tokio::test]
+async fn several_pictures_are_one_album_on_every_platform() {
+    let (_directory, message) = pictures();
+    let place = SendFixture::telegram();
+    place.send("telegram:5", &message).await;
+    assert_eq!(place.paths(), ["/bot…/sendMediaGroup"]);
+    let request = place.server.requests().remove(0);
+    let media: serde_json::Value = serde_json::from_str(&request.field("media")).unwrap();
+    assert_eq!(
+        media,
+        json!([
+            {"type": "photo", "media": "attach://file0", "caption": r"All of it\.", "parse_mode": "MarkdownV2"},
+            {"type": "photo", "media": "attach://file1"},
+            {"type": "video", "media": "attach://file2"},
+        ])
+    );
+    let contents: Vec<&[u8]> = request.files.iter().map(|file| &*file.content).collect();
+    assert_eq!(contents, [b"a.png", b"b.jpg", b"c.mp4"]);
+
+    let place = SendFixture::discord();
+    place.send("discord:42", &message).await;
+    let request = place.server.requests().pop().unwrap();
+    let names: Vec<&str> = request.files.iter().map(|file| &*file.name).collect();
+    assert_eq!(names, ["files[0]", "files[1]", "files[2]"]);
+
+    let place = SendFixture::slack();
+    place.send("slack:C12345678", &message).await;
+    let shared = place.server.requests().pop().unwrap();
+    assert_eq!(shared.last_segment(), "files.completeUploadExternal");
+    assert_eq!(shared.body["files"].as_array().unwrap().len(), 3);
+    assert_eq!(shared.body["initial_comment"], "All of it.");
+}
+
 #[tokio::test]
 async fn discord_gets_the_file_beside_the_message() {
     let place = SendFixture::discord();

@@ -450,6 +450,10 @@ fn resume(
     if sequence > session.sequence {
         return Err((4007, "Invalid seq."));
     }
+    // A connection that its client left may be read late: the session is the later one's.
+    if session.connection.is_some_and(|holder| holder > connection) {
+        return Ok(invalid_session(true));
+    }
     session.connection = Some(connection);
     let missed = session.log.iter().filter(|(number, _)| *number > sequence);
     let mut replies: Vec<String> = missed.map(|(_, event)| event.clone()).collect();

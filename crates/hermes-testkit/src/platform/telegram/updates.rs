@@ -23,6 +23,8 @@ pub(super) struct UpdateQueue {
     /// Counts polls: a new one ends the one before.
     polls: u64,
     pub(super) webhook: Option<WebhookRecord>,
+    /// Why the last delivery to the webhook failed. Kept, as Telegram does, when later ones do not.
+    pub(super) webhook_error: Option<&'static str>,
 }
 
 #[derive(Clone)]
@@ -39,6 +41,7 @@ impl Default for UpdateQueue {
             allowed: None,
             polls: 0,
             webhook: None,
+            webhook_error: None,
         }
     }
 }
@@ -200,6 +203,10 @@ pub(super) fn get_webhook_info(world: &TelegramWorld) -> Value {
     });
     if let Some(allowed) = &queue.allowed {
         info["allowed_updates"] = json!(allowed);
+    }
+    if let Some(error) = queue.webhook_error {
+        info["last_error_date"] = json!(jiff::Timestamp::now().as_second());
+        info["last_error_message"] = json!(error);
     }
     info
 }

@@ -37,6 +37,13 @@ impl TelegramServer {
                 Ok(Ok(status)) => status,
                 _ => 0,
             };
+            if status != 200 {
+                let error = match status {
+                    0 => "Connection refused",
+                    _ => "Wrong response from the webhook",
+                };
+                self.world().lock().updates.webhook_error = Some(error);
+            }
             statuses.push(status);
             if status != 200 {
                 break;

@@ -6,7 +6,7 @@ use futures::future;
 use hermes_config::{Platform, PlatformSettings, Settings};
 use hermes_gateway::{
     platform::Account,
-    send::{AccountCheck, AccountProblem, CheckedAccount, SendError},
+    send::{AccountCheck, AccountProblem, CheckedAccount, SendError, missing_app_token},
 };
 
 use super::{HomeCheck, HomeCheckLevel};
@@ -78,7 +78,7 @@ fn probe_accounts(
     context.block_on(async {
         let asked = accounts.iter().map(|(account, settings)| async move {
             let check = AccountCheck {
-                platform: account.platform,
+                account,
                 settings,
                 token: settings.token.as_ref()?,
                 app_token: settings.app_token.as_ref(),
@@ -103,10 +103,7 @@ fn check_account(
         Some(Err(error)) => {
             let check = HomeCheck::fail(label, error.to_string());
             return if error.is_token_problem() {
-                check.fix(format!(
-                    "`hermes gateway setup --platform {}` takes a new token",
-                    account.platform.name()
-                ))
+                check.fix(format!("`{}` takes a new token", account.setup_command()))
             } else {
                 check.fix("check the network, the proxy settings and the base URL")
             };
@@ -120,11 +117,8 @@ fn check_account(
     }
     // What can be seen without the network.
     if account.platform == Platform::Slack && settings.app_token.is_none() {
-        return HomeCheck::fail(
-            label,
-            "SLACK_APP_TOKEN (xapp-…) is not set: messages can be sent, none are received",
-        )
-        .fix("`hermes gateway setup --platform slack` takes it");
+        return HomeCheck::fail(label, missing_app_token(account))
+            .fix(format!("`{}` takes it", account.setup_command()));
     }
     if let Some(line) = line.filter(|line| line.is_problem()) {
         let is_broken = matches!(line.state.as_str(), "fatal" | "deaf" | "degraded");

@@ -4,6 +4,7 @@ use hermes_config::{GatewaySettings, Home, Platform};
 use hermes_gateway::{
     instance::{self, PlatformState, PlatformStatus, StateFile},
     platform::Account,
+    send::webhook_unreachable_fix,
 };
 use jiff::Timestamp;
 use serde::Serialize;
@@ -159,10 +160,16 @@ pub(in crate::commands) fn account_lines(
 
 /// What to do about a problem that has a code.
 fn fix_for(label: &str, code: &str) -> Option<String> {
-    let platform = label.split('@').next().unwrap_or_default();
+    // Not an account: the local API.
+    let Some(account) = Account::from_label(label) else {
+        let is_port = code == "port_in_use";
+        let fix = "`hermes config set api_server.port PORT` takes another port";
+        return is_port.then(|| fix.into());
+    };
+    let setup = account.setup_command();
     Some(match code {
         "bad_token" | "unauthorized" | "token_revoked" => {
-            format!("`hermes gateway setup --platform {platform}` takes a new token")
+            format!("`{setup}` takes a new token")
         }
         "missing_intent" | "disallowed_intents" => {
             "https://discord.com/developers/applications, your application, Bot, Privileged Gateway Intents: turn on \
@@ -175,7 +182,7 @@ fn fix_for(label: &str, code: &str) -> Option<String> {
                 .into()
         }
         "missing_app_token" | "bad_app_token" => {
-            "`hermes gateway setup --platform slack` takes the app token (xapp-…)".into()
+            format!("`{setup}` takes the app token (xapp-…)")
         }
         "webhook" | "webhook_set" => {
             "the gateway removes it; if it comes back, another program uses this bot: give that one a bot of its own"
@@ -196,9 +203,23 @@ fn fix_for(label: &str, code: &str) -> Option<String> {
         "messaging_off" | "egress_denied" => {
             "the operator of the Hub can allow it: `hermes policy get` shows the policy".into()
         }
-        "token_in_use" => "`hermes gateway stop` where the other one runs, or `hermes gateway setup` with another bot".into(),
+        "token_in_use" => {
+            format!("`hermes gateway stop` where the other one runs, or `{setup}` with another bot")
+        }
+        "webhook_invalid" => format!(
+            "correct `{}`; without it updates are polled",
+            account.variable("WEBHOOK_URL")
+        ),
+        "webhook_port_in_use" => format!(
+            "stop the other program, or set `{}` to another port and lead the reverse proxy there",
+            account.variable("WEBHOOK_PORT")
+        ),
+        "webhook_unreachable" => webhook_unreachable_fix(&account),
+        "commands_not_registered" => {
+            "chats work without the list of commands; it is tried again, and `hermes logs hermes` shows why it fails"
+                .into()
+        }
         "deaf" => "`hermes gateway restart` connects anew; `hermes logs hermes` shows what happened".into(),
-        "port_in_use" => "`hermes config set api_server.port PORT` takes another port".into(),
         _ => return None,
     })
 }
@@ -257,8 +278,40 @@ mod tests {
         );
         assert_eq!(
             lines[3].fix.as_deref(),
-            Some("`hermes gateway setup --platform telegram` takes a new token")
+            Some("`hermes gateway setup --platform telegram --account work` takes a new token")
         );
+    }
+
+    #[test]
+    fn a_fix_names_the_variables_and_the_command_of_its_account() {
+        let cases = [
+            (
+                "telegram@work",
+                "webhook_port_in_use",
+                "TELEGRAM_WEBHOOK_PORT_WORK",
+            ),
+            (
+                "telegram@work",
+                "webhook_unreachable",
+                "TELEGRAM_WEBHOOK_URL_WORK",
+            ),
+            ("telegram", "webhook_invalid", "`TELEGRAM_WEBHOOK_URL`"),
+            (
+                "slack@team-2",
+                "missing_app_token",
+                "--platform slack --account team-2",
+            ),
+            (
+                "discord",
+                "bad_token",
+                "`hermes gateway setup --platform discord`",
+            ),
+            ("api_server", "port_in_use", "api_server.port"),
+        ];
+        for (label, code, named) in cases {
+            let fix = fix_for(label, code).unwrap();
+            assert!(fix.contains(named), "{label} {code}: {fix}");
+        }
     }
 
     #[test]

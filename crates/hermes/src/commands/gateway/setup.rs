@@ -219,7 +219,7 @@ fn check_tokens(
         .account(account.platform, &account.name)
         .unwrap_or(settings.gateway.platform(account.platform));
     let check = AccountCheck {
-        platform: account.platform,
+        account,
         settings,
         token: &tokens.bot,
         app_token: tokens.app.as_ref(),

@@ -2,7 +2,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use hermes_gateway::platform::{ConnectionState, PlatformClient as _};
+use hermes_gateway::platform::{
+    ChatAddress, ChatKind, ChatMark, ConnectionState, MAX_MISSED_MESSAGES, PlatformClient as _,
+    UpdateIntake as _,
+};
 use hermes_testkit::eventually;
 use serde_json::json;
 
@@ -289,7 +292,7 @@ async fn missed_messages_are_fetched_under_the_same_numbers() {
     let first = place.say("one");
     let second = place.say("two");
     let third = place.say("three");
-    let missed = client.fetch_missed(&place.chat(), &first, 1).await;
+    let missed = client.fetch_missed(&place.chat(), &first).await;
     let missed = missed.unwrap();
     let ids: Vec<&str> = missed
         .iter()
@@ -302,6 +305,88 @@ async fn missed_messages_are_fetched_under_the_same_numbers() {
     assert_eq!(event.chat.kind.as_str(), "group");
     // Whoever has rights by a role has them for missed messages, too.
     assert_eq!(event.sender.unwrap().roles, [role]);
+}
+
+#[tokio::test]
+async fn missed_messages_are_read_page_by_page_and_of_too_many_the_newest() {
+    let place = DiscordFixture::new();
+    let client = place.client();
+    let first = place.say("first");
+    for number in 0..250 {
+        place.say(&format!("{number}"));
+    }
+    let texts = async || {
+        let missed = client.fetch_missed(&place.chat(), &first).await.unwrap();
+        let texts = missed.into_iter().map(|update| {
+            update.payload["event"]["content"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        });
+        texts.collect::<Vec<_>>()
+    };
+    let expected = |numbers: std::ops::Range<usize>| -> Vec<String> {
+        numbers.map(|number| number.to_string()).collect()
+    };
+    assert_eq!(texts().await, expected(0..250));
+    for number in 250..MAX_MISSED_MESSAGES + 150 {
+        place.say(&format!("{number}"));
+    }
+    assert_eq!(texts().await, expected(150..MAX_MISSED_MESSAGES + 150));
+}
+
+#[tokio::test]
+async fn the_channel_around_a_thread_and_threads_that_were_active_are_looked_at_too() {
+    let place = DiscordFixture::new();
+    let client = place.client();
+    let [known, active, quiet] =
+        ["known", "active", "quiet"].map(|name| place.server.add_thread(&place.channel, name));
+    place.server.say(&quiet, &place.ada, "long ago");
+    let seen = place.server.say(&known, &place.ada, "seen");
+    place.server.say(&active, &place.ada, "somewhere else");
+    place.say("a question");
+    let mut chat = ChatAddress::new(&known, ChatKind::Thread);
+    chat.thread_id = Some(known.clone());
+    chat.scope_id = Some(place.guild.clone());
+    chat.parent_id = Some(place.channel.clone());
+    let marks = [ChatMark { chat, after: seen }];
+    let found = client.find_missed_chats(&marks).await.unwrap();
+    let ids: Vec<&str> = found.iter().map(|mark| mark.chat.id.as_str()).collect();
+    assert_eq!(ids.len(), 2, "{ids:?}");
+    let mut texts = Vec::new();
+    for mark in &found {
+        let missed = client.fetch_missed(&mark.chat, &mark.after).await.unwrap();
+        for update in missed {
+            let event = client.decode(&update.payload).unwrap();
+            let text = super::message_of(&event).text.clone();
+            texts.push((text, event.chat.id, event.chat.parent_id));
+        }
+    }
+    texts.sort();
+    let question = ("a question".to_owned(), place.channel.clone(), None);
+    let parent = Some(place.channel.clone());
+    assert_eq!(
+        texts,
+        [question, ("somewhere else".to_owned(), active, parent)]
+    );
+}
+
+#[tokio::test]
+async fn a_session_that_begins_anew_counts_as_a_gap_however_it_came_to_that() {
+    let place = DiscordFixture::new();
+    let receiver = DiscordReceiver::connect(&place).await;
+    let connections = receiver.health.watch_connections();
+    assert_eq!(*connections.borrow(), 1);
+    place.say("one");
+    receiver.wait_updates(1).await;
+    // The stored session cannot be used any more; the connection itself is only replaced.
+    let mut cursor = receiver.intake.last_cursor().unwrap();
+    cursor["session"]["resume_url"] = json!("nonsense");
+    let stored = receiver.intake.store(Vec::new(), Some(cursor));
+    stored.await.unwrap();
+    place.server.request_reconnect();
+    assert!(eventually(LIMIT, || place.server.identifies() == 2).await);
+    assert!(eventually(LIMIT, || *connections.borrow() == 2).await);
 }
 
 #[tokio::test]

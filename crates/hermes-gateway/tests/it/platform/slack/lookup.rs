@@ -6,7 +6,9 @@ use super::*;
 use hermes_config::Home;
 use hermes_gateway::{
     channel_directory::ChannelDirectoryWriter,
-    platform::{OutboundMessage, SharedClient, UpdateIntake as _},
+    platform::{
+        ChatMark, MAX_MISSED_MESSAGES, OutboundMessage, RawUpdate, SharedClient, UpdateIntake as _,
+    },
 };
 use hermes_store::mirror::ChannelDirectory;
 use tokio_util::sync::CancellationToken;
@@ -67,14 +69,18 @@ async fn what_was_said_in_a_gap_is_fetched_once() {
     let answer = OutboundMessage::text("mine");
     receiver.client.post(&channel(None), &answer).await.unwrap();
     receiver.wait_connected().await;
+    let known = [ChatMark {
+        chat: channel(None),
+        after: last,
+    }];
     for _ in 0..2 {
-        let missed = receiver
-            .client
-            .fetch_missed(&channel(None), &last, 2)
-            .await
-            .unwrap();
-        assert_eq!(missed.len(), 2);
-        receiver.intake.store(missed, None).await.unwrap();
+        let further = receiver.client.find_missed_chats(&known).await.unwrap();
+        assert_eq!(further.len(), 1, "{further:?}");
+        for mark in known.iter().chain(&further) {
+            let missed = receiver.client.fetch_missed(&mark.chat, &mark.after);
+            let missed = missed.await.unwrap();
+            receiver.intake.store(missed, None).await.unwrap();
+        }
     }
     assert_eq!(receiver.texts(), ["before", "during", "in the thread"]);
     let events = receiver.events();
@@ -91,46 +97,84 @@ async fn what_was_said_in_a_gap_is_fetched_once() {
     );
 }
 
+/// What was missed beside these messages, and in which threads.
+async fn missed_elsewhere(
+    client: &SlackClient,
+    known: &[ChatMark],
+) -> Vec<(Option<String>, String)> {
+    let mut missed = Vec::new();
+    for mark in client.find_missed_chats(known).await.unwrap() {
+        for update in client.fetch_missed(&mark.chat, &mark.after).await.unwrap() {
+            let text = update.payload["payload"]["event"]["text"].as_str().unwrap();
+            missed.push((mark.chat.thread_id.clone(), text.to_owned()));
+        }
+    }
+    missed
+}
+
 #[tokio::test]
-async fn a_thread_is_looked_up_with_its_channel_once() {
+async fn the_channel_around_a_thread_and_older_threads_that_were_active_are_looked_at_too() {
     let server = workspace();
     let client = client(&server);
+    let older = server.write(&says(ADA, GENERAL, "an older thread"));
+    let quiet = server.write(&says(ADA, GENERAL, "a quiet thread"));
+    server.write(&says(ADA, GENERAL, "long ago").in_thread(&quiet));
     let parent = server.write(&says(ADA, GENERAL, "first"));
     let seen = server.write(&says(ADA, GENERAL, "seen").in_thread(&parent));
     server.write(&says(BOB, GENERAL, "missed").in_thread(&parent));
     server.write(&says(BOB, GENERAL, "another question"));
-    let missed = async |gap| {
-        let updates = client
-            .fetch_missed(&channel(Some(&parent)), &seen, gap)
-            .await
-            .unwrap();
-        let texts = updates
-            .into_iter()
-            .map(|update| update.payload["payload"]["event"]["text"].clone());
-        texts.collect::<Vec<_>>()
+    server.write(&says(BOB, GENERAL, "a late reply").in_thread(&older));
+    let thread = ChatMark {
+        chat: channel(Some(&parent)),
+        after: seen.clone(),
     };
-    assert_eq!(missed(1).await, ["missed", "another question"]);
-    // The channel has many threads, and one history.
-    assert_eq!(missed(1).await, ["missed"]);
-    // The next gap may follow at once.
-    assert_eq!(missed(2).await, ["missed", "another question"]);
+    let own = client.fetch_missed(&thread.chat, &seen).await.unwrap();
+    assert_eq!(own.len(), 1);
+    assert_eq!(own[0].payload["payload"]["event"]["text"], "missed");
+    // A second thread of the channel is no reason to read it twice.
+    let other = ChatMark {
+        chat: channel(Some("17.5")),
+        after: quiet,
+    };
+    assert_eq!(
+        missed_elsewhere(&client, &[thread, other]).await,
+        [
+            (Some(older), "a late reply".to_owned()),
+            (None, "another question".to_owned())
+        ]
+    );
 }
 
 #[tokio::test]
-async fn of_very_many_missed_messages_the_newest_count() {
+async fn missed_messages_are_read_page_by_page_and_of_too_many_the_newest() {
     let server = workspace();
     let client = client(&server);
     let first = server.write(&says(ADA, GENERAL, "first"));
-    for number in 0..130 {
-        server.write(&says(ADA, GENERAL, &format!("{number}")));
-    }
-    let missed = client
-        .fetch_missed(&channel(None), &first, 1)
-        .await
-        .unwrap();
-    assert_eq!(missed.len(), 100);
-    assert_eq!(missed[0].payload["payload"]["event"]["text"], "30");
-    assert_eq!(missed[99].payload["payload"]["event"]["text"], "129");
+    let say = |numbers: std::ops::Range<usize>, thread: Option<&str>| {
+        for number in numbers {
+            let mut post = says(ADA, GENERAL, &format!("{number}"));
+            if let Some(thread) = thread {
+                post = post.in_thread(thread);
+            }
+            server.write(&post);
+        }
+    };
+    let texts = async |chat: ChatAddress| {
+        let missed = client.fetch_missed(&chat, &first).await.unwrap();
+        let text = |update: RawUpdate| {
+            let text = update.payload["payload"]["event"]["text"].as_str();
+            text.unwrap().to_owned()
+        };
+        missed.into_iter().map(text).collect::<Vec<_>>()
+    };
+    let expected = |numbers: std::ops::Range<usize>| -> Vec<String> {
+        numbers.map(|number| number.to_string()).collect()
+    };
+    say(0..250, Some(&first));
+    assert_eq!(texts(channel(Some(&first))).await, expected(0..250));
+    say(0..MAX_MISSED_MESSAGES + 70, None);
+    let newest = expected(70..MAX_MISSED_MESSAGES + 70);
+    assert_eq!(texts(channel(None)).await, newest);
 }
 
 #[tokio::test]

@@ -120,6 +120,17 @@ async fn a_time_without_a_socket_between_two_refreshes_counts_as_a_gap() {
 }
 
 #[tokio::test]
+async fn a_socket_that_is_closed_while_the_next_one_is_opened_counts_as_a_gap() {
+    let server = workspace();
+    let receiver = SlackReceiver::connect(&server).await;
+    let connections = receiver.health.watch_connections();
+    tokio::time::sleep(timeouts().first_pause).await;
+    server.disconnect("refresh_requested", Duration::from_millis(5));
+    assert!(eventually(LIMIT, || server.opened_sockets() == 2).await);
+    assert!(eventually(LIMIT, || *connections.borrow() == 2).await);
+}
+
+#[tokio::test]
 async fn a_cut_connection_is_made_again() {
     let server = workspace();
     let receiver = SlackReceiver::connect(&server).await;

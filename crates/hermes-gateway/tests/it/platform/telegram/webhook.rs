@@ -3,21 +3,29 @@
 use std::net::SocketAddr;
 
 use hermes_config::WebhookSettings;
-use hermes_testkit::{ReservedPort, wait_until};
+use hermes_gateway::platform::ConnectionState;
+use hermes_testkit::{ReservedPort, eventually, wait_until};
 
 use super::*;
+
+fn webhook_at(url: &str, port: u16) -> WebhookSettings {
+    WebhookSettings {
+        url: url.into(),
+        secret: Secret::new("s3cret_of_the_hook".into()),
+        host: "127.0.0.1".into(),
+        port,
+    }
+}
 
 /// A client with a webhook, and where it listens.
 fn with_webhook(server: &TelegramServer) -> (ReceivingClient, SocketAddr, ReservedPort) {
     let port = ReservedPort::reserve().unwrap();
     let address = SocketAddr::from(([127, 0, 0, 1], port.number()));
     let mut settings = settings(server);
-    settings.webhook = Some(WebhookSettings {
-        url: "https://bot.example/telegram/hook".into(),
-        secret: Secret::new("s3cret_of_the_hook".into()),
-        host: "127.0.0.1".into(),
-        port: port.number(),
-    });
+    settings.webhook = Some(webhook_at(
+        "https://bot.example/telegram/hook",
+        port.number(),
+    ));
     let bot = ReceivingClient::start(client_with(&settings));
     (bot, address, port)
 }
@@ -73,32 +81,73 @@ async fn whoever_does_not_know_the_secret_is_refused() {
     assert_eq!(stored.payload["message"]["text"], "a\u{fffd}b");
 }
 
+/// The code of the state in which nothing is received, if it is one.
+fn lost_code(bot: &ReceivingClient) -> Option<&'static str> {
+    match bot.health.state() {
+        ConnectionState::Reconnecting { code, .. } => Some(code),
+        _ => None,
+    }
+}
+
 #[tokio::test]
-async fn a_port_that_is_taken_and_an_address_that_is_refused_are_named() {
+async fn a_port_that_is_taken_is_named_and_used_once_it_is_free() {
     let server = telegram();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
+    let mut settings = settings(&server);
+    settings.webhook = Some(webhook_at("https://bot.example/hook", port));
+    let bot = ReceivingClient::start(client_with(&settings));
+    assert!(eventually(LIMIT, || lost_code(&bot) == Some("webhook_port_in_use")).await);
+    let ConnectionState::Reconnecting { message, .. } = bot.health.state() else {
+        panic!("{:?}", bot.health.state());
+    };
+    assert!(message.contains(&port.to_string()), "{message}");
+    assert!(message.contains("TELEGRAM_WEBHOOK_PORT"), "{message}");
+    drop(taken);
+    bot.wait_connected().await;
+}
+
+#[tokio::test]
+async fn an_address_that_telegram_cannot_reach_is_told_until_it_can() {
+    let server = telegram();
+    let (bot, address, _port) = with_webhook(&server);
+    bot.wait_connected().await;
+    server.say(ANN, "one");
+    // Telegram calls where nobody listens.
+    let nowhere = ReservedPort::reserve().unwrap();
+    let nowhere = SocketAddr::from(([127, 0, 0, 1], nowhere.number()));
+    assert_eq!(server.deliver_to_webhook(nowhere).await, [0]);
+    assert!(eventually(LIMIT, || lost_code(&bot) == Some("webhook_unreachable")).await);
+    let ConnectionState::Reconnecting { message, .. } = bot.health.state() else {
+        panic!("{:?}", bot.health.state());
+    };
+    assert!(
+        message.contains("bot.example: Connection refused"),
+        "{message}"
+    );
+    // It is set once: setting it again would not help.
+    assert_eq!(server.calls("setWebhook"), 1);
+    assert_eq!(server.deliver_to_webhook(address).await, [200]);
+    bot.wait_connected().await;
+    let checks = server.calls("getWebhookInfo");
+    assert!(eventually(LIMIT, || server.calls("getWebhookInfo") > checks + 1).await);
+    assert_eq!(bot.health.state(), ConnectionState::Connected);
+}
+
+#[tokio::test]
+async fn an_address_that_is_refused_is_named() {
+    let server = telegram();
     let free = ReservedPort::reserve().unwrap();
     let cases = [
-        ("https://bot.example/hook", port, port.to_string()),
-        (
-            "http://bot.example/{hook}",
-            free.number(),
-            "HTTPS".to_owned(),
-        ),
-        ("nowhere", free.number(), "not a URL".to_owned()),
+        ("http://bot.example/{hook}", "HTTPS"),
+        ("nowhere", "not a URL"),
     ];
-    for (url, port, reason) in cases {
+    for (url, reason) in cases {
         let mut settings = settings(&server);
-        settings.webhook = Some(WebhookSettings {
-            url: url.into(),
-            secret: Secret::new("s3cret_of_the_hook".into()),
-            host: "127.0.0.1".into(),
-            port,
-        });
+        settings.webhook = Some(webhook_at(url, free.number()));
         let mut bot = ReceivingClient::start(client_with(&settings));
         let error = bot.failure().await;
-        assert_eq!(error.code, "webhook");
-        assert!(error.message.contains(&reason), "{error}");
+        assert_eq!(error.code, "webhook_invalid");
+        assert!(error.message.contains(reason), "{error}");
     }
 }

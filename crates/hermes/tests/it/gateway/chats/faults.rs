@@ -159,6 +159,59 @@ fn what_was_said_between_two_sockets_of_slack_is_fetched_every_time() {
 }
 
 #[test]
+fn a_message_that_comes_before_the_gap_is_fetched_does_not_hide_what_was_said_in_it() {
+    let places = ThreePlatformHome::new(ModelScript::echo());
+    let _gateway = places.start();
+    places.say(ChatPlatform::Slack, "before");
+    places.wait_for_answers(ChatPlatform::Slack, 1);
+    let limit = PlatformFault::LimitedByHeader(1);
+    places.slack.fail("apps.connections.open", limit);
+    // Both the look for other chats and that into this one fail the first time.
+    for _ in 0..2 {
+        let fault = PlatformFault::status(500);
+        places.slack.fail("conversations.history", fault);
+    }
+    places
+        .slack
+        .disconnect("refresh_requested", std::time::Duration::ZERO);
+    wait_until("no socket", || places.slack.open_sockets() == 0);
+    places.say(ChatPlatform::Slack, "between");
+    wait_until("a socket", || places.slack.open_sockets() == 1);
+    places.say(ChatPlatform::Slack, "later");
+    let answers = places.wait_for_answers(ChatPlatform::Slack, 3);
+    for text in ["before", "between", "later"] {
+        let count = answers
+            .iter()
+            .filter(|answer| answer.contains(text))
+            .count();
+        assert_eq!(count, 1, "{text}: {answers:?}");
+    }
+}
+
+#[test]
+fn slash_commands_that_could_not_be_registered_are_tried_again_and_people_are_told() {
+    let home = ChatHome::new(ModelScript::echo());
+    // So often that people are told.
+    for _ in 0..3 {
+        let fault = PlatformFault::status(500);
+        home.telegram.fail("setMyCommands", fault);
+    }
+    let gateway = home.start();
+    let is_told = || {
+        let warnings = gateway.platform("telegram")["warnings"].to_string();
+        warnings.contains("commands_not_registered")
+    };
+    wait_until("it is told", is_told);
+    // The bot works meanwhile.
+    home.telegram.say(ADA, "hello");
+    home.wait_for_answers(ADA, 1);
+    wait_until("they are registered", || {
+        !home.telegram.commands().is_empty()
+    });
+    wait_until("it is over", || !is_told());
+}
+
+#[test]
 fn a_token_that_is_revoked_is_told_and_the_other_platforms_go_on() {
     let places = ThreePlatformHome::new(ModelScript::echo());
     let gateway = places.start();
