@@ -28,6 +28,7 @@ pub use self::{
         Consent, ConversationSetup, CwdOnResume, ProjectRules, SessionIdInPrompt, TitleSource,
         UserInstructions,
     },
+    state::{BackgroundCommand, BackgroundCommands},
     steering::UndoResult,
 };
 use self::{
@@ -174,6 +175,11 @@ impl Conversation {
         return self.tools.processes.has_running();
         #[cfg(not(unix))]
         false
+    }
+
+    /// The background commands of the conversation, which others may list and end while a turn goes on.
+    pub fn background_commands(&self) -> BackgroundCommands {
+        self.tools.background_commands()
     }
 
     /// The model, if it has been resolved.

@@ -16,9 +16,9 @@ mod texts;
 pub use self::{
     approvals::{ApprovalWord, approval_word, execute_approval_word},
     context::{
-        ChatCommandContext, CommandCaller, CommandError, CommandFuture, CompressOutcome,
-        ModelFacts, ModelRequest, ModelScope, PlatformLine, QueueOutcome, SessionLine, SkillLine,
-        StatusFacts, StopOutcome, UndoOutcome, UsageFacts, WaitingApproval,
+        BackgroundLine, ChatCommandContext, CommandCaller, CommandError, CommandFuture,
+        CompressOutcome, ModelFacts, ModelRequest, ModelScope, PlatformLine, QueueOutcome,
+        SessionLine, SkillLine, StatusFacts, StopOutcome, UndoOutcome, UsageFacts, WaitingApproval,
     },
     execute::{CommandReply, execute, execute_unknown},
     home_channel::write_home_channel,

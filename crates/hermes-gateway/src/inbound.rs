@@ -9,6 +9,7 @@ mod admission;
 mod approval_cards;
 mod approval_messages;
 mod approvals;
+mod background;
 pub mod bot_claim;
 mod chat;
 mod chat_migration;
@@ -22,6 +23,7 @@ mod dispatch;
 mod form_dialogue;
 mod form_prompts;
 mod gap_fetch;
+mod group_albums;
 mod intake;
 mod media;
 mod menu_commands;
@@ -54,9 +56,11 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::{
     accounts::LiveAccounts,
     approval_cards::ApprovalCards,
+    background::BackgroundTurns,
     bot_claim::{BotRegistry, MachineBots},
     chat::Chat,
     dispatch::LiveWorker,
+    group_albums::GroupAlbums,
     routing::RoutingTable,
 };
 use crate::{
@@ -94,6 +98,8 @@ struct InboundCore {
     directory: ChannelDirectoryWriter,
     pairing: PairingStore,
     workers: Mutex<HashMap<SessionKey, LiveWorker>>,
+    background: BackgroundTurns,
+    albums: GroupAlbums,
     /// Bounds the voice messages that become text at the same time.
     transcriptions: Semaphore,
     /// Updates that this process works on.
@@ -143,6 +149,8 @@ impl LiveGateway {
             bots,
             cards: ApprovalCards::default(),
             workers: Mutex::default(),
+            background: BackgroundTurns::default(),
+            albums: GroupAlbums::default(),
             transcriptions: Semaphore::new(PARALLEL_TRANSCRIPTIONS),
             taken: Mutex::default(),
             tasks: TaskTracker::new(),

@@ -30,7 +30,7 @@ use std::{
 use futures::{FutureExt as _, future::BoxFuture};
 use hermes_agent::{
     approval::{DecisionRegistry, is_owner_gone},
-    conversation::Agent,
+    conversation::{Agent, BackgroundCommands},
     cron::{ClaimedRun, Delivery, JobRunner},
     server_requests::elicitation::ElicitationRegistry,
 };
@@ -384,6 +384,11 @@ impl Runs {
     /// Whether a background process of a session runs; also while a turn goes on in it.
     pub fn has_processes(&self, session: &SessionId) -> bool {
         self.inner.session_slots.has_processes(session)
+    }
+
+    /// The background commands of a session; none if its conversation is not open.
+    pub fn background_commands(&self, session: &SessionId) -> BackgroundCommands {
+        self.inner.session_slots.background_commands(session)
     }
 
     pub fn active_count(&self) -> watch::Receiver<usize> {

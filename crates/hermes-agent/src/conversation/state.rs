@@ -1,6 +1,8 @@
 //! The parts of a conversation, one struct for each subject: session, model, prompt, messages, tools; and the auxiliary
 //! model of a task.
 
+#[cfg(unix)]
+use std::sync::Weak;
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use futures::future::BoxFuture;
@@ -129,6 +131,60 @@ impl ToolState {
             process_notices,
             switches: BTreeMap::new(),
         }
+    }
+
+    pub(super) fn background_commands(&self) -> BackgroundCommands {
+        BackgroundCommands {
+            #[cfg(unix)]
+            table: Arc::downgrade(&self.processes),
+        }
+    }
+}
+
+/// A command that runs in the background.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundCommand {
+    /// As the agent knows it: `proc_123`.
+    pub id: String,
+    pub command: String,
+}
+
+/// The background commands of a conversation, as others see them. None when it is closed.
+#[derive(Clone, Default)]
+pub struct BackgroundCommands {
+    #[cfg(unix)]
+    table: Weak<ProcessTable>,
+}
+
+#[cfg(unix)]
+impl BackgroundCommands {
+    /// Those that run, in the order in which they were begun.
+    pub fn running(&self) -> Vec<BackgroundCommand> {
+        let table = self.table.upgrade();
+        let running = table.map_or_else(Vec::new, |table| table.running());
+        let commands = running
+            .into_iter()
+            .map(|(id, command)| BackgroundCommand { id, command });
+        commands.collect()
+    }
+
+    /// Ends one and waits until it is gone. Returns whether it ran.
+    pub async fn end(&self, id: &str) -> bool {
+        match self.table.upgrade() {
+            Some(table) => table.end(id).await,
+            None => false,
+        }
+    }
+}
+
+#[cfg(not(unix))]
+impl BackgroundCommands {
+    pub fn running(&self) -> Vec<BackgroundCommand> {
+        Vec::new()
+    }
+
+    pub async fn end(&self, _id: &str) -> bool {
+        false
     }
 }
 

@@ -35,6 +35,8 @@ pub enum AddressedBy {
     FreeResponse,
     /// The bot has spoken in this thread before.
     Thread,
+    /// Another part of its album is.
+    Album,
 }
 
 /// What the text alone does not tell.
@@ -187,7 +189,8 @@ impl MentionRules {
             .unwrap_or(self.groups.strict_mention)
     }
 
-    fn observes(&self, chat: &ChatAddress) -> bool {
+    /// Whether what is not addressed to the bot is stored as seen.
+    pub fn observes(&self, chat: &ChatAddress) -> bool {
         self.rule(chat, |rules| rules.observe)
             .unwrap_or(self.groups.observe)
     }

@@ -38,6 +38,15 @@ pub struct StopOutcome {
     pub dropped: usize,
 }
 
+/// Something that goes on in the background of a chat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundLine {
+    /// `bg1`, or the id of a command that the agent left running.
+    pub name: String,
+    /// What it works on, or its command line.
+    pub subject: String,
+}
+
 /// A request that waits for a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingApproval {
@@ -62,6 +71,7 @@ pub struct StatusFacts {
     pub is_busy: bool,
     pub queued: usize,
     pub waiting_approvals: usize,
+    pub background: Vec<BackgroundLine>,
 }
 
 /// One account in `/status`.
@@ -205,8 +215,18 @@ pub trait ChatCommandContext: Send + Sync {
     /// Answers this after what is under way.
     fn queue<'a>(&'a self, text: &'a str) -> CommandFuture<'a, QueueOutcome>;
 
-    /// Works on this in a session of its own. The answer comes to this chat.
-    fn run_in_background<'a>(&'a self, text: &'a str) -> CommandFuture<'a, ()>;
+    /// Works on this in a session of its own. The answer comes to this chat. Returns the name under which it can be
+    /// ended.
+    fn run_in_background<'a>(&'a self, text: &'a str) -> CommandFuture<'a, String>;
+
+    /// What goes on in the background of this chat.
+    fn background(&self) -> CommandFuture<'_, Vec<BackgroundLine>>;
+
+    /// Ends one thing in the background, or everything there. Returns what was ended.
+    fn stop_background<'a>(
+        &'a self,
+        name: Option<&'a str>,
+    ) -> CommandFuture<'a, Vec<BackgroundLine>>;
 
     fn skills(&self) -> CommandFuture<'_, Vec<SkillLine>>;
 

@@ -93,7 +93,7 @@ async fn run(
                 None => format!("This is a new conversation (`{id}`)."),
             }
         }
-        CommandName::Stop => describe_stop(context.stop_turn().await?),
+        CommandName::Stop => stop(arguments, context).await?,
         CommandName::Status => texts::status(&context.status().await?),
         CommandName::Model => model(arguments, context).await?,
         CommandName::Sessions => texts::session_list(&context.list_sessions().await?),
@@ -127,8 +127,10 @@ async fn run(
             if arguments.is_empty() {
                 return Err(usage_of(CommandName::Background));
             }
-            context.run_in_background(arguments).await?;
-            "Working on it in the background. The answer comes here.".to_owned()
+            let name = context.run_in_background(arguments).await?;
+            format!(
+                "Working on it in the background. The answer comes here; `/stop {name}` ends it."
+            )
         }
         CommandName::Version => format!("hermes {}", env!("CARGO_PKG_VERSION")),
         CommandName::ReloadSkills => match context.reload_skills().await? {
@@ -150,6 +152,45 @@ async fn run(
 pub(super) fn usage_of(name: CommandName) -> CommandError {
     let command = name.row();
     CommandError::new(format!("Use it as `{}`.", command.usage_line()))
+}
+
+/// Stops the turn; with a name, something in the background; with `all`, everything.
+async fn stop(arguments: &str, context: &dyn ChatCommandContext) -> Result<String, CommandError> {
+    match arguments {
+        "" => {
+            let mut text = describe_stop(context.stop_turn().await?);
+            let background = context.background().await?;
+            if !background.is_empty() {
+                text = format!(
+                    "{text} In the background: {}; `/stop NAME` or `/stop all` ends it.",
+                    texts::background_list(&background)
+                );
+            }
+            Ok(text)
+        }
+        "all" => {
+            let text = describe_stop(context.stop_turn().await?);
+            let ended = context.stop_background(None).await?;
+            Ok(match ended.as_slice() {
+                [] => text,
+                ended => format!("{text} Ended: {}.", texts::background_list(ended)),
+            })
+        }
+        name => {
+            let ended = context.stop_background(Some(name)).await?;
+            if !ended.is_empty() {
+                return Ok(format!("Ended: {}.", texts::background_list(&ended)));
+            }
+            let background = context.background().await?;
+            let known = match background.as_slice() {
+                [] => "nothing goes on there".to_owned(),
+                known => texts::background_list(known),
+            };
+            Err(CommandError::new(format!(
+                "Nothing in the background is called `{name}`: {known}."
+            )))
+        }
+    }
 }
 
 fn describe_stop(outcome: StopOutcome) -> String {

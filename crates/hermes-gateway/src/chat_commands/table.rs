@@ -110,11 +110,13 @@ pub(super) const COMMANDS: [ChatCommand; 24] = [
             "Begin a new conversation",
         )
     },
-    row(
+    row_with(
         CommandName::Stop,
         "stop",
+        "name",
+        "[NAME|all]",
         Acts,
-        "Stop the answer and its tool calls",
+        "Stop the answer and its tool calls; or work in the background, by its name",
     ),
     row_with(
         CommandName::Approve,

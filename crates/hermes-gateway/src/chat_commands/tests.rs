@@ -287,7 +287,7 @@ async fn each_command_says_what_it_did() {
     Queued, place 2.
 
     /background look it up
-    Working on it in the background. The answer comes here.
+    Working on it in the background. The answer comes here; `/stop bg1` ends it.
 
     /mcp
     `time` ready: 2 tools
@@ -420,6 +420,33 @@ async fn a_reload_asks_first_and_remembers_always() {
 }
 
 #[tokio::test]
+async fn work_in_the_background_is_named_when_the_turn_is_stopped_and_ended_by_name() {
+    let line = |name: &str, subject: &str| BackgroundLine {
+        name: name.into(),
+        subject: subject.into(),
+    };
+    let gateway = FakeGateway::default();
+    *gateway.background.lock() = vec![line("bg1", "look it up"), line("proc_7", "sleep 60")];
+    assert_eq!(
+        say(&gateway, "/stop").await.text,
+        "Nothing is running. In the background: `bg1` (look it up), `proc_7` (sleep 60); `/stop NAME` or `/stop all` ends it."
+    );
+    assert_eq!(
+        say(&gateway, "/stop bg1").await.text,
+        "Ended: `bg1` (look it up)."
+    );
+    assert_eq!(
+        say(&gateway, "/stop bg1").await.text,
+        "Nothing in the background is called `bg1`: `proc_7` (sleep 60)."
+    );
+    assert_eq!(
+        say(&gateway, "/stop all").await.text,
+        "Nothing is running. Ended: `proc_7` (sleep 60)."
+    );
+    assert_eq!(say(&gateway, "/stop all").await.text, "Nothing is running.");
+}
+
+#[tokio::test]
 async fn help_has_pages_and_lists_what_the_user_may_use() {
     let gateway = FakeGateway::default();
     let first = say(&gateway, "/help").await;
@@ -429,7 +456,7 @@ async fn help_has_pages_and_lists_what_the_user_may_use() {
     insta::assert_snapshot!(format!("{}\n---\n{}", first.text, second.text), @r#"
     Write a message, or use a command:
     `/new [title]` Begin a new conversation
-    `/stop` Stop the answer and its tool calls
+    `/stop [NAME|all]` Stop the answer and its tool calls; or work in the background, by its name
     `/approve [all] [session|always]` Allow what waits for approval, or all of it; for the session or always
     `/deny [all] [reason]` Refuse what waits for approval, or all of it; the reason goes to the agent
     `/status` Show session, model, tokens, servers and platforms

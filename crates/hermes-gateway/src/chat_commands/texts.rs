@@ -4,7 +4,7 @@ use hermes_mcp::{LinkStatus, ServerStatus};
 use hermes_store::SessionUsage;
 
 use super::context::{
-    CommandCaller, PlatformLine, SessionLine, SkillLine, StatusFacts, UsageFacts,
+    BackgroundLine, CommandCaller, PlatformLine, SessionLine, SkillLine, StatusFacts, UsageFacts,
 };
 
 pub(super) fn pluralize(count: usize, noun: &str) -> String {
@@ -53,6 +53,12 @@ pub(super) fn status(facts: &StatusFacts) -> String {
         turn.push(format!("{} waiting for approval", facts.waiting_approvals));
     }
     lines.push(format!("turn: {}", turn.join(", ")));
+    if !facts.background.is_empty() {
+        lines.push(format!(
+            "background: {}",
+            background_list(&facts.background)
+        ));
+    }
     lines.push(format!("servers: {}", servers_by_state(&facts.servers)));
     if !facts.platforms.is_empty() {
         let platform = |line: &PlatformLine| format!("{} {}", line.account, line.state);
@@ -60,6 +66,13 @@ pub(super) fn status(facts: &StatusFacts) -> String {
         lines.push(format!("platforms: {}", platforms.join(", ")));
     }
     lines.join("\n")
+}
+
+/// `` `bg1` (look it up), `proc_12` (sleep 60) ``.
+pub(super) fn background_list(work: &[BackgroundLine]) -> String {
+    let line =
+        |line: &BackgroundLine| format!("`{}` ({})", line.name, first_line(&line.subject, 60));
+    work.iter().map(line).collect::<Vec<_>>().join(", ")
 }
 
 /// `120 in (100 of them cached), 7 out`.

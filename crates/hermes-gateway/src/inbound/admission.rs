@@ -9,13 +9,14 @@ use hermes_store::{NewMessage, Role, StoreError};
 use super::{
     InboundCore,
     chat::{Chat, LiveAccount},
+    group_albums::AlbumAddress,
     intake::StoredUpdate,
     user_content::sender_name,
 };
 use crate::{
     access::{
         AccessDecision, AccessRules, authorize,
-        mentions::{Addressing, GroupContext},
+        mentions::{AddressedBy, Addressing, GroupContext},
         pairing::{CodeOffer, TOO_MANY_PENDING, code_message},
     },
     platform::{ChatKind, InboundEvent, InboundKind, OutboundMessage},
@@ -50,6 +51,7 @@ impl InboundCore {
             }
         }
         self.directory.note_chat(&account.account, &event.chat);
+        let place = event.chat.clone();
         place_answer(account, event);
         let chat = Chat::new(account, event, &settings.gateway);
         if let InboundKind::Message(message) = &mut event.kind {
@@ -66,9 +68,26 @@ impl InboundCore {
             context.has_spoken_in_thread = true;
             addressing = account.mentions.judge(event, context);
         }
+        if addressing.is_addressed() {
+            self.address_album(account, event).await;
+        } else {
+            match self.album_address(account, event) {
+                AlbumAddress::Addressed => {
+                    addressing = Addressing::Addressed(AddressedBy::Album);
+                }
+                AlbumAddress::Open => {
+                    self.await_album(account, event, update);
+                    return None;
+                }
+                AlbumAddress::No => {}
+            }
+        }
         match addressing {
             Addressing::Addressed(_) => Some(chat),
             Addressing::Observed => {
+                // It begins no thread: it belongs to what is said in the channel.
+                event.chat = place;
+                let chat = Chat::new(account, event, &settings.gateway);
                 if let Err(error) = self.observe(&chat, event).await {
                     tracing::error!(session_key = %chat.key, %error, "failed to store an observed message");
                 }

@@ -27,9 +27,9 @@ use super::{
 use crate::{
     access::{AccessDecision, is_admin, may_use_command},
     chat_commands::{
-        ChatCommandContext, CommandCaller, CommandError, CompressOutcome, ModelFacts, ModelRequest,
-        PlatformLine, QueueOutcome, SessionLine, SkillLine, StatusFacts, StopOutcome, UndoOutcome,
-        UsageFacts, WaitingApproval, write_home_channel,
+        BackgroundLine, ChatCommandContext, CommandCaller, CommandError, CompressOutcome,
+        ModelFacts, ModelRequest, PlatformLine, QueueOutcome, SessionLine, SkillLine, StatusFacts,
+        StopOutcome, UndoOutcome, UsageFacts, WaitingApproval, write_home_channel,
     },
     platform::{InboundKind, InboundMessage},
 };
@@ -242,6 +242,7 @@ impl ChatCommandContext for CommandRun {
                 is_busy: self.state.is_busy(),
                 queued: self.state.queue_length(),
                 waiting_approvals: self.core.cards.of_session(&self.input.chat.key).len(),
+                background: self.core.background_work(&self.input.chat.key),
             })
         })
     }
@@ -335,7 +336,19 @@ impl ChatCommandContext for CommandRun {
         })
     }
 
-    fn run_in_background<'a>(&'a self, text: &'a str) -> Outcome<'a, ()> {
+    fn background(&self) -> Outcome<'_, Vec<BackgroundLine>> {
+        let work = self.core.background_work(&self.input.chat.key);
+        Box::pin(std::future::ready(Ok(work)))
+    }
+
+    fn stop_background<'a>(&'a self, name: Option<&'a str>) -> Outcome<'a, Vec<BackgroundLine>> {
+        Box::pin(async move {
+            let key = &self.input.chat.key;
+            Ok(self.core.stop_background(key, name).await)
+        })
+    }
+
+    fn run_in_background<'a>(&'a self, text: &'a str) -> Outcome<'a, String> {
         Box::pin(async move {
             self.is_taken_over.store(true, Ordering::Relaxed);
             let turn = WaitingTurn {
@@ -344,8 +357,13 @@ impl ChatCommandContext for CommandRun {
             };
             // It is tracked by the gateway, and belongs to no worker.
             let handle = Arc::new(TurnHandle::default());
-            drop(self.core.spawn_turn(turn, handle, None));
-            Ok(())
+            let running = self.core.spawn_turn(turn, handle.clone(), None);
+            let ended = async move {
+                // It catches its own panics.
+                let _ = running.await;
+            };
+            let key = &self.input.chat.key;
+            Ok(self.core.follow_background_turn(key, text, handle, ended))
         })
     }
 

@@ -11,7 +11,7 @@ use super::bot_claim::BotRegistry;
 use crate::platform::{Account, IntakeError, RawUpdate, UpdateIntake};
 
 /// An update that is stored and not done.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct StoredUpdate {
     pub(super) key: InboxKey,
     pub(super) payload: Value,

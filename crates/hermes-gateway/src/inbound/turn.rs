@@ -242,13 +242,15 @@ impl ChatTurn<'_> {
                 .queue_text(&self.chat, notice, message_id.as_deref(), &dedupe_key)
                 .await;
         }
+        let overheard = self.core.overheard_before_thread(&self.chat).await?;
+        let notes: Vec<String> = [session.notice, overheard, built.note]
+            .into_iter()
+            .flatten()
+            .collect();
         Ok(Some(PreparedTurn {
             session: session.id,
             input: Some(built.content),
-            note: match (session.notice, built.note) {
-                (Some(notice), Some(note)) => Some(format!("{notice}\n\n{note}")),
-                (notice, note) => notice.or(note),
-            },
+            note: (!notes.is_empty()).then(|| notes.join("\n\n")),
         }))
     }
 

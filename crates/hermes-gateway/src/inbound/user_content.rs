@@ -237,7 +237,7 @@ fn one_line(name: &str) -> String {
     words.join(" ").chars().take(100).collect()
 }
 
-fn quote_lines(text: &str) -> String {
+pub(super) fn quote_lines(text: &str) -> String {
     let lines: Vec<String> = text.lines().map(|line| format!("> {line}")).collect();
     lines.join("\n")
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::future::{BoxFuture, MaybeDone, maybe_done};
-use hermes_agent::conversation::{Agent, Conversation};
+use hermes_agent::conversation::{Agent, BackgroundCommands, Conversation};
 use hermes_config::sync::Mutex;
 use hermes_store::SessionId;
 use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard, Semaphore, watch};
@@ -32,6 +32,8 @@ pub(super) type HeldConversation = OwnedMutexGuard<Option<Conversation>>;
 pub(super) struct SessionSlot {
     conversation: Arc<AsyncMutex<Option<Conversation>>>,
     last_used: Mutex<SlotUse>,
+    /// Those of the open conversation, for others while a turn goes on.
+    commands: Mutex<BackgroundCommands>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +51,7 @@ impl Default for SessionSlot {
                 at: Instant::now(),
                 bytes: 0,
             }),
+            commands: Mutex::default(),
         }
     }
 }
@@ -69,6 +72,11 @@ impl SessionSlot {
             at: Instant::now(),
             bytes,
         };
+    }
+
+    /// The conversation of the slot is open.
+    pub(super) fn set_commands(&self, commands: BackgroundCommands) {
+        *self.commands.lock() = commands;
     }
 
     fn last_used(&self) -> Instant {
@@ -181,6 +189,14 @@ impl SessionSlots {
                 .as_ref()
                 .is_some_and(Conversation::has_background_process),
             Err(_) => true,
+        })
+    }
+
+    pub(super) fn background_commands(&self, session: &SessionId) -> BackgroundCommands {
+        let slots = self.slots.lock();
+        let slot = slots.get(session);
+        slot.map_or_else(BackgroundCommands::default, |slot| {
+            slot.commands.lock().clone()
         })
     }
 

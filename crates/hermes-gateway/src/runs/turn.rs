@@ -114,6 +114,7 @@ impl RunsInner {
             Ok(conversation) => conversation,
             Err(error) => return self.failed_outcome(&error),
         };
+        slot.set_commands(conversation.background_commands());
         tokio::select! {
             () = self.wait_for_servers(&mut conversation, observer.is_some()) => {}
             () = live.stop.cancelled() => {}

@@ -148,6 +148,31 @@ impl Store {
         }))
     }
 
+    /// What was said last in a channel outside of threads and not to the bot, oldest first.
+    pub async fn overheard_in_channel(
+        &self,
+        source: &str,
+        chat_id: &str,
+        most: u32,
+    ) -> Result<Vec<String>, StoreError> {
+        const SQL: &str = concat!(
+            "SELECT ",
+            message_columns!(),
+            " FROM {sessions} AS s JOIN {messages} AS m ON m.session_id = s.id WHERE s.source = ?1 \
+             AND s.chat_id = ?2 AND s.thread_id IS NULL AND m.observed = 1 AND m.active = 1 \
+             ORDER BY m.id DESC LIMIT ?3"
+        );
+        let rows = sqlx::query(self.sql(SQL))
+            .bind(source)
+            .bind(chat_id)
+            .bind(most)
+            .fetch_all(self.readers())
+            .await;
+        let found = self.messages(rows)?.into_iter().rev();
+        let texts = found.filter_map(|found| Some(found.body.content?.text().into_owned()));
+        Ok(texts.collect())
+    }
+
     /// Whether the bot took part in a chat: something was said to it, or by it.
     pub async fn has_exchange(&self, session_key: &SessionKey) -> Result<bool, StoreError> {
         const SQL: &str = "SELECT EXISTS (SELECT 1 FROM {sessions} AS s JOIN {messages} AS m ON m.session_id = s.id \

@@ -5,9 +5,9 @@ use hermes_store::SessionUsage;
 
 use crate::{
     chat_commands::{
-        ChatCommandContext, CommandCaller, CommandError, CommandFuture, CompressOutcome,
-        ModelFacts, ModelRequest, ModelScope, PlatformLine, QueueOutcome, SessionLine, SkillLine,
-        StatusFacts, StopOutcome, UndoOutcome, UsageFacts, WaitingApproval,
+        BackgroundLine, ChatCommandContext, CommandCaller, CommandError, CommandFuture,
+        CompressOutcome, ModelFacts, ModelRequest, ModelScope, PlatformLine, QueueOutcome,
+        SessionLine, SkillLine, StatusFacts, StopOutcome, UndoOutcome, UsageFacts, WaitingApproval,
     },
     platform::{Account, ChatAddress, ChatKind, Sender},
 };
@@ -21,6 +21,7 @@ pub(super) struct FakeGateway {
     pub(super) asks_reload: bool,
     pub(super) is_busy: bool,
     pub(super) fails: bool,
+    pub(super) background: Mutex<Vec<BackgroundLine>>,
 }
 
 impl Default for FakeGateway {
@@ -43,6 +44,7 @@ impl Default for FakeGateway {
             asks_reload: true,
             is_busy: false,
             fails: false,
+            background: Mutex::default(),
         }
     }
 }
@@ -163,6 +165,7 @@ impl ChatCommandContext for FakeGateway {
                 is_busy: true,
                 queued: 1,
                 waiting_approvals: 1,
+                background: Vec::new(),
             },
         )
     }
@@ -287,8 +290,24 @@ impl ChatCommandContext for FakeGateway {
         self.finish(format!("queue {text}"), outcome)
     }
 
-    fn run_in_background<'a>(&'a self, text: &'a str) -> CommandFuture<'a, ()> {
-        self.finish(format!("background {text}"), ())
+    fn run_in_background<'a>(&'a self, text: &'a str) -> CommandFuture<'a, String> {
+        self.finish(format!("background {text}"), "bg1".to_owned())
+    }
+
+    fn background(&self) -> CommandFuture<'_, Vec<BackgroundLine>> {
+        let work = self.background.lock().clone();
+        Box::pin(async { Ok(work) })
+    }
+
+    fn stop_background<'a>(
+        &'a self,
+        name: Option<&'a str>,
+    ) -> CommandFuture<'a, Vec<BackgroundLine>> {
+        let mut work = self.background.lock();
+        let is_meant = |line: &mut BackgroundLine| name.is_none_or(|name| line.name == name);
+        let ended: Vec<BackgroundLine> = work.extract_if(.., is_meant).collect();
+        drop(work);
+        Box::pin(async { Ok(ended) })
     }
 
     fn skills(&self) -> CommandFuture<'_, Vec<SkillLine>> {

@@ -129,6 +129,27 @@ impl ProcessTable {
         self.entries().values().any(|entry| entry.is_running())
     }
 
+    /// Ids and command lines of those that run, in the order in which they were begun.
+    pub fn running(&self) -> Vec<(String, String)> {
+        let mut running: Vec<Arc<ProcessEntry>> = self.entries().values().cloned().collect();
+        running.retain(|entry| entry.is_running());
+        running.sort_by_key(|entry| entry.started);
+        let commands = running
+            .iter()
+            .map(|entry| (entry.id.clone(), entry.command.clone()));
+        commands.collect()
+    }
+
+    /// Ends one and waits until it is gone. Returns whether it ran.
+    pub async fn end(&self, id: &str) -> bool {
+        let Some(entry) = self.find(id).filter(|entry| entry.is_running()) else {
+            return false;
+        };
+        entry.kill();
+        entry.wait_until_ended().await;
+        true
+    }
+
     pub(super) fn find(&self, id: &str) -> Option<Arc<ProcessEntry>> {
         self.entries().get(id).cloned()
     }

@@ -1,8 +1,10 @@
 //! Groups: who is meant.
 
-use hermes_testkit::platform::{SLACK_BOT_USER, SlackPost, SlackServer};
+use hermes_testkit::platform::{
+    DiscordServer, SLACK_BOT_USER, SlackPost, SlackServer, TelegramFile,
+};
 
-use super::*;
+use super::{three_platforms::ThreePlatformHome, *};
 
 const GROUP: i64 = -5001;
 
@@ -191,7 +193,12 @@ fn a_thread_that_was_only_observed_is_no_thread_of_the_bot() {
     wait_until("an answer", || slack.bot_messages("C1").len() == 1);
     assert_eq!(home.turns().len(), 1);
     let told = home.last_turn().to_string();
-    for overheard in ["the roof is green", "I like both", "still talking"] {
+    for overheard in [
+        "the door is red",
+        "the roof is green",
+        "I like both",
+        "still talking",
+    ] {
         assert!(told.contains(overheard), "{told}");
     }
     say("thanks");
@@ -200,4 +207,60 @@ fn a_thread_that_was_only_observed_is_no_thread_of_the_bot() {
     let _gateway = start();
     say("bye");
     wait_until("a last answer", || slack.bot_messages("C1").len() == 3);
+}
+
+#[test]
+fn what_was_overheard_in_a_channel_is_known_in_the_thread_of_an_answer() {
+    let places = ThreePlatformHome::with_more(ModelScript::echo(), "observe_groups: true");
+    places.slack.add_channel("C1", "general");
+    let guild = places.discord.add_guild("Team");
+    let channel = places.discord.add_channel(&guild, "general");
+    let _gateway = places.start();
+    let says = |text: &str| SlackPost::new("U1", "C1", text);
+    places.slack.write(&says("the door is red"));
+    places
+        .slack
+        .write(&says(&format!("<@{SLACK_BOT_USER}> which colour")));
+    wait_until("an answer", || !places.slack.bot_messages("C1").is_empty());
+    let told = places.home.last_turn().to_string();
+    assert!(told.contains("> [carol] the door is red"), "{told}");
+
+    let say = |text: &str| {
+        let discord = &places.discord;
+        discord.say(&channel, &places.discord_user, text)
+    };
+    say("the roof is green");
+    say(&format!("{} and the roof", DiscordServer::mention_of_bot()));
+    wait_until("another turn", || places.home.turns().len() == 2);
+    let told = places.home.last_turn().to_string();
+    assert!(told.contains("> [bob] the roof is green"), "{told}");
+    assert!(!told.contains("the door is red"), "{told}");
+}
+
+#[test]
+fn all_pictures_of_an_album_are_for_the_bot_that_one_of_them_addresses() {
+    let home = ChatHome::new(ModelScript::echo());
+    home.telegram.set_privacy_mode(false);
+    home.telegram.add_group(GROUP, "Team");
+    let _gateway = home.start();
+    let name = home.telegram.bot_username();
+    let send = |album: &str, caption: &str| {
+        let message = home.telegram.message(GROUP, ADA).text(caption).album(album);
+        message
+            .file(TelegramFile::Photo, "p.png", b"\x89PNG\r\n\x1a\n")
+            .send();
+    };
+    // Nobody asked for these.
+    send("a1", "one");
+    send("a1", "two");
+    send("a2", "red");
+    send("a2", &format!("@{name} which colours"));
+    send("a2", "green");
+    home.wait_for_answers(GROUP, 1);
+    let told = home.last_turn().to_string();
+    for caption in ["red", "which colours", "green"] {
+        assert!(told.contains(caption), "{caption}: {told}");
+    }
+    assert!(!told.contains("two"), "{told}");
+    assert_eq!(home.turns().len(), 1);
 }

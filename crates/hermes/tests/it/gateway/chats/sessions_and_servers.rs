@@ -62,6 +62,39 @@ fn work_in_the_background_holds_up_nothing_and_is_answered_in_the_chat() {
 }
 
 #[test]
+fn work_in_the_background_is_ended_by_its_name() {
+    let slow = ScriptedAnswer::text("The survey is done.").with(|reply| reply.delay_ms = 600_000);
+    let left = json!({"command": "sleep 600", "background": true});
+    let script = ModelScript::default()
+        .rule("survey", slow)
+        .rule("proc_", ScriptedAnswer::text("It runs."))
+        .rule("begin", ScriptedAnswer::call("terminal", &left));
+    let home = ChatHome::new(script);
+    let _gateway = home.start();
+    home.telegram.say(ADA, "/background make a survey");
+    assert!(home.wait_for_answers(ADA, 1)[0].contains("/stop bg1"));
+    home.telegram.say(ADA, "begin");
+    assert_eq!(home.wait_for_answers(ADA, 2)[1], "It runs.");
+    home.telegram.say(ADA, "/status");
+    let status = home.wait_for_answers(ADA, 3).remove(2);
+    assert!(status.contains("make a survey"), "{status}");
+    assert!(status.contains("sleep 600"), "{status}");
+    // A plain stop leaves it alone, and says that it is there.
+    home.telegram.say(ADA, "/stop");
+    let told = home.wait_for_answers(ADA, 4).remove(3);
+    assert!(told.contains("bg1") && told.contains("sleep 600"), "{told}");
+    home.telegram.say(ADA, "/stop bg1");
+    let ended = home.wait_for_answers(ADA, 5).remove(4);
+    assert!(ended.contains("bg1") && !ended.contains("sleep"), "{ended}");
+    home.telegram.say(ADA, "/stop all");
+    let ended = home.wait_for_answers(ADA, 6).remove(5);
+    assert!(ended.contains("sleep 600"), "{ended}");
+    home.telegram.say(ADA, "/status");
+    let status = home.wait_for_answers(ADA, 7).remove(6);
+    assert!(!status.contains("background"), "{status}");
+}
+
+#[test]
 fn background_work_that_a_killed_gateway_began_is_done_once() {
     let slow = ScriptedAnswer::text("The survey is done.").with(|reply| reply.delay_ms = 1500);
     let home = ChatHome::new(ModelScript::default().rule("survey", slow));
