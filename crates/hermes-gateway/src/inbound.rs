@@ -5,42 +5,14 @@
 //! the next one.
 
 mod accounts;
-mod admission;
-mod approval_cards;
-mod approval_messages;
 mod approvals;
-mod background;
-pub mod bot_claim;
-mod chat;
-mod chat_migration;
-mod chat_observer;
-mod clients;
-mod command_context;
 mod commands;
-mod deciding;
-mod deferred;
 mod dispatch;
-mod form_dialogue;
-mod form_prompts;
-mod gap_fetch;
-mod group_albums;
-mod intake;
-mod media;
-mod menu_commands;
-mod model_commands;
-mod own_messages;
-mod recovery;
-mod restart;
 mod routing;
-mod session_commands;
 mod session_worker;
-mod sessions;
-mod steering;
 mod turn;
-mod turn_content;
-mod turn_handle;
-mod user_content;
-mod waiting_turns;
+
+pub use self::accounts::bot_claim;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -55,13 +27,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
     accounts::LiveAccounts,
-    approval_cards::ApprovalCards,
-    background::BackgroundTurns,
-    bot_claim::{BotRegistry, MachineBots},
-    chat::Chat,
+    accounts::bot_claim::{BotRegistry, MachineBots},
+    approvals::approval_cards::ApprovalCards,
     dispatch::LiveWorker,
-    group_albums::GroupAlbums,
+    dispatch::group_albums::GroupAlbums,
     routing::RoutingTable,
+    routing::chat::Chat,
+    session_worker::background::BackgroundTurns,
 };
 use crate::{
     access::pairing::PairingStore,

@@ -2,6 +2,12 @@
 //!
 //! An account that fails, panics or hangs holds up no other one.
 
+pub mod bot_claim;
+pub(super) mod clients;
+pub(super) mod gap_fetch;
+pub(super) mod intake;
+pub(super) mod restart;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     convert::Infallible,
@@ -17,13 +23,12 @@ use hermes_store::runtime::InboxRow;
 use tokio::{sync::mpsc, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    InboundCore,
+use self::{
     bot_claim::{BotClaim, ClaimError},
-    chat::LiveAccount,
     intake::{StoredIntake, StoredUpdate},
     restart::restart_after_panics,
 };
+use super::{InboundCore, routing::chat::LiveAccount};
 use crate::{
     access::mentions::MentionRules,
     chat_commands,
@@ -251,7 +256,7 @@ impl AccountTask {
 
     async fn receive(&self) -> Result<(), FatalError> {
         let policy = self.core.gateway.agent().policy_handle();
-        let client = super::clients::build_client(&self.account, &self.settings, policy)?;
+        let client = clients::build_client(&self.account, &self.settings, policy)?;
         let TokenClaim::Ours(claim) = self.claim_bot().await else {
             return Ok(());
         };

@@ -1,5 +1,11 @@
 //! Shows requests in their chats, and keeps their messages up to date.
 
+pub(super) mod approval_cards;
+pub(super) mod approval_messages;
+pub(super) mod deciding;
+pub(super) mod form_dialogue;
+pub(super) mod form_prompts;
+
 use std::sync::Arc;
 
 use hermes_agent::{
@@ -10,15 +16,17 @@ use hermes_store::runtime::{ApprovalAnswer, ApprovalOutcome, NewApproval};
 use jiff::Zoned;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{
-    InboundCore,
+use self::{
     approval_cards::{CardEnd, FormCardEnd, PromptChange},
     approval_messages::{
         RequestKind, RequestMessage, answered_message, approval_request, closed_message,
         form_request, link_request,
     },
-    chat::{Chat, LiveAccount},
     form_dialogue::{FormAudience, FormDialogue},
+};
+use super::{
+    InboundCore,
+    routing::chat::{Chat, LiveAccount},
 };
 use crate::{
     platform::{ButtonPress, InboundEvent, InboundKind, OutboundMessage, PostError},

@@ -1,12 +1,17 @@
 //! Slash commands of chats: which events are one, who may use it, and what is said.
 
+pub(super) mod command_context;
+pub(super) mod model_commands;
+pub(super) mod session_commands;
+
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
+use self::command_context::CommandRun;
 use super::{
-    InboundCore, chat::LiveAccount, command_context::CommandRun, session_worker::WorkerInput,
-    waiting_turns::WorkerState,
+    InboundCore, routing::chat::LiveAccount, session_worker::WorkerInput,
+    session_worker::waiting_turns::WorkerState,
 };
 use crate::{
     chat_commands::{

@@ -1,5 +1,11 @@
 //! From a stored update to the worker of its conversation: decoding, who may, and whether the bot is meant.
 
+pub(super) mod admission;
+pub(super) mod deferred;
+pub(super) mod group_albums;
+pub(super) mod menu_commands;
+pub(super) mod own_messages;
+
 use std::{collections::HashSet, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::FutureExt as _;
@@ -8,10 +14,10 @@ use tokio::sync::mpsc::{self, error::TrySendError};
 
 use super::{
     InboundCore,
-    chat::{Chat, LiveAccount},
-    intake::StoredUpdate,
+    accounts::intake::StoredUpdate,
+    routing::chat::{Chat, LiveAccount},
+    session_worker::waiting_turns::WorkerState,
     session_worker::{MAX_WAITING_EVENTS, SessionWorker, WorkerInput},
-    waiting_turns::WorkerState,
 };
 use crate::{
     chat_commands::{self, CommandName},

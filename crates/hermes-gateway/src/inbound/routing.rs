@@ -3,6 +3,10 @@
 //! The entries are kept in memory and written behind, those that changed: a session's row has its key too, so an entry that
 //! was not written before a crash is found again.
 
+pub(super) mod chat;
+pub(super) mod chat_migration;
+pub(super) mod sessions;
+
 use std::{
     collections::{HashMap, HashSet},
     sync::Arc,

@@ -1,5 +1,10 @@
 //! The worker of one conversation: takes its events in order, runs its turns one after another, and ends when idle.
 
+pub(super) mod background;
+pub(super) mod steering;
+pub(super) mod turn_handle;
+pub(super) mod waiting_turns;
+
 use std::{panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, future::BoxFuture};
@@ -7,13 +12,12 @@ use hermes_config::BusyInputMode;
 use hermes_store::{SessionKey, runtime::InboxKey};
 use tokio::{sync::mpsc, task::JoinHandle, time::Instant};
 
-use super::{
-    InboundCore,
-    chat::Chat,
-    deciding::MessageUse,
-    turn::answer_messages,
+use self::{
     turn_handle::TurnHandle,
     waiting_turns::{ALBUM_QUIET, MAX_WAITING_TURNS, WaitingTurn, WorkerState},
+};
+use super::{
+    InboundCore, approvals::deciding::MessageUse, routing::chat::Chat, turn::answer_messages,
 };
 use crate::{
     chat_commands::parse_button,

@@ -1,21 +1,27 @@
 //! One turn of a chat: from the messages it answers to the answer in the outbox.
 
+pub(super) mod chat_observer;
+pub(super) mod media;
+pub(super) mod recovery;
+pub(super) mod turn_content;
+pub(super) mod user_content;
+
 use std::{sync::Arc, time::Duration};
 
 use hermes_agent::message::Content;
 use hermes_store::{SessionId, StoreError};
 use serde_json::json;
 
+use self::{chat_observer::ChatObserver, recovery::StoredProgress};
 use super::{
     InboundCore,
-    chat::Chat,
-    chat_observer::ChatObserver,
-    recovery::{self, StoredProgress},
+    routing::{chat::Chat, sessions::OpenedSession},
     session_worker::WorkerInput,
-    sessions::OpenedSession,
-    steering::TurnSteering,
-    turn_handle::TurnHandle,
-    waiting_turns::{WaitingTurn, WorkerState},
+    session_worker::{
+        steering::TurnSteering,
+        turn_handle::TurnHandle,
+        waiting_turns::{WaitingTurn, WorkerState},
+    },
 };
 use crate::{
     outbound::{AnswerPreview, AnswerRequest, AnswerStream, QueuedReply, StreamMode, is_silence},

@@ -18,7 +18,7 @@ use super::*;
 use crate::{
     access::mentions::MentionRules,
     gateway::{ControlMode, Gateway, GatewayParts},
-    inbound::{LiveGateway, chat::LiveAccount},
+    inbound::{LiveGateway, routing::chat::LiveAccount},
     instance::Instance,
     platform::{
         Account, Attachment, AttachmentKind, ChatAddress, ChatKind, ClientLimits, CommandSpec,
