@@ -13,6 +13,7 @@ mod output;
 mod private_routes;
 mod question;
 mod server_requests;
+mod service_manager;
 mod telemetry;
 
 use std::{ffi::OsString, io::Write, mem::ManuallyDrop, process::ExitCode};

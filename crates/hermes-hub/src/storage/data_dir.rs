@@ -29,6 +29,11 @@ pub enum DataDirError {
         /// The process in the lock file.
         holder: String,
     },
+    #[error(
+        "`{path}` belongs to user {owner}, and the Hub runs as user {user}: give the directory to that user, or choose a \
+         directory in it as `data_dir`"
+    )]
+    OtherOwner { path: String, owner: u32, user: u32 },
     #[error("`{path}`: {source}")]
     Io { path: String, source: io::Error },
     #[error("the system's random generator failed: {0}")]
@@ -142,6 +147,25 @@ impl DataDir {
         Ok(DataDirLock { _file: file })
     }
 
+    /// The process that holds the lock of a directory, as it has written itself down; `None` if nobody does. Nothing is
+    /// created or changed.
+    pub fn find_holder(root: &Path) -> Result<Option<String>, DataDirError> {
+        let path = root.join("hub.lock");
+        let mut file = match fs::File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(io_error(&path, source)),
+        };
+        let mut holder = String::new();
+        let read = (&mut file).take(200).read_to_string(&mut holder);
+        read.map_err(|source| io_error(&path, source))?;
+        match file.try_lock_shared() {
+            Ok(()) => Ok(None),
+            Err(fs::TryLockError::WouldBlock) => Ok(Some(holder.trim().to_owned())),
+            Err(fs::TryLockError::Error(source)) => Err(io_error(&path, source)),
+        }
+    }
+
     /// This node's name, created once. It is not in the database, because several nodes may share that.
     pub fn node_id(&self) -> Result<String, DataDirError> {
         let path = self.root.join("node.id");
@@ -168,7 +192,34 @@ fn io_error(path: &Path, source: io::Error) -> DataDirError {
 
 /// Like `ensure_private_dir`, with an error that names the path.
 pub(crate) fn create_private_dir(path: &Path) -> Result<(), DataDirError> {
-    ensure_private_dir(path).map_err(|source| io_error(path, source))
+    ensure_private_dir(path).map_err(|source| {
+        if source.kind() == io::ErrorKind::PermissionDenied
+            && let Some(other) = find_other_owner(path)
+        {
+            return other;
+        }
+        io_error(path, source)
+    })
+}
+
+/// Only the owner of a directory can close it to others. The root of a mounted volume often belongs to root.
+#[cfg(unix)]
+fn find_other_owner(path: &Path) -> Option<DataDirError> {
+    use std::os::unix::fs::MetadataExt;
+    let (owner, user) = (
+        fs::metadata(path).ok()?.uid(),
+        rustix::process::geteuid().as_raw(),
+    );
+    (owner != user).then(|| DataDirError::OtherOwner {
+        path: path.display().to_string(),
+        owner,
+        user,
+    })
+}
+
+#[cfg(not(unix))]
+fn find_other_owner(_: &Path) -> Option<DataDirError> {
+    None
 }
 
 /// Creates a directory that only its owner can enter. An existing one loses the permissions of others except search:
@@ -220,7 +271,10 @@ mod tests {
         let error = directory.lock().unwrap_err().to_string();
         let expected = format!("process {}", std::process::id());
         assert!(error.contains(&expected), "{error}");
+        let holder = DataDir::find_holder(root.path()).unwrap();
+        assert!(holder.is_some_and(|holder| holder.starts_with(&expected)));
         drop(lock);
+        assert_eq!(DataDir::find_holder(root.path()).unwrap(), None);
         directory.lock().unwrap();
     }
 

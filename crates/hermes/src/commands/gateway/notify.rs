@@ -1,51 +1,39 @@
-//! Tells the service manager how the gateway is: `READY=1`, `WATCHDOG=1`, `STOPPING=1` on the socket that
-//! `NOTIFY_SOCKET` names. Without that variable nothing is sent.
+//! Tells the service manager how the gateway is.
 
-use std::{
-    io,
-    os::unix::net::UnixDatagram,
-    time::{Duration, SystemTime},
-};
+use std::time::{Duration, SystemTime};
 
 use hermes_gateway::instance::Instance;
+
+use crate::service_manager::ServiceManager;
 
 /// A platform that is deaf for so long does not come back by itself: the gateway is to be started again.
 const MAX_DEAFNESS: Duration = Duration::from_mins(5);
 
-/// The socket of the service manager.
+/// The service manager, and when it wants to hear from the gateway.
 pub(super) struct ServiceNotifier {
-    socket: Option<(UnixDatagram, String)>,
+    manager: ServiceManager,
     /// How long the service manager waits for a sign of life.
     watchdog: Option<Duration>,
 }
 
 impl ServiceNotifier {
     pub(super) fn from_environment() -> Self {
-        let address = std::env::var("NOTIFY_SOCKET").ok();
-        let address = address.filter(|address| address.starts_with(['/', '@']));
-        let socket = address.and_then(|address| match open_socket() {
-            Ok(socket) => Some((socket, address)),
-            Err(error) => {
-                tracing::warn!(%error, "service manager cannot be notified");
-                None
-            }
-        });
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
         // The variables are inherited; they may be meant for the parent.
         let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
         let watchdog = number("WATCHDOG_USEC").filter(|micros| *micros > 0 && is_ours);
         Self {
-            socket,
+            manager: ServiceManager::from_environment(),
             watchdog: watchdog.map(Duration::from_micros),
         }
     }
 
     pub(super) fn ready(&self) {
-        self.send(&format!("READY=1\nMAINPID={}", std::process::id()));
+        self.manager.notify_ready();
     }
 
     pub(super) fn stopping(&self) {
-        self.send("STOPPING=1");
+        self.manager.notify_stopping();
     }
 
     /// Says that the gateway lives, twice in the time the manager waits, for as long as no platform is deaf. Until it is
@@ -66,49 +54,16 @@ impl ServiceNotifier {
                     tracing::error!(platform = %label, seconds = deafness.as_secs(),
                         "platform receives no updates; the service manager restarts the gateway");
                 }
-                _ => self.send("WATCHDOG=1"),
+                _ => self.manager.notify_alive(),
             }
         }
     }
-
-    fn send(&self, message: &str) {
-        let Some((socket, address)) = &self.socket else {
-            return;
-        };
-        if let Err(error) = send_to(socket, address, message.as_bytes()) {
-            tracing::warn!(%error, "service manager could not be notified");
-        }
-    }
-}
-
-/// A service manager that reads nothing does not hold up the gateway: what its queue has no room for is not sent.
-fn open_socket() -> io::Result<UnixDatagram> {
-    let socket = UnixDatagram::unbound()?;
-    socket.set_nonblocking(true)?;
-    Ok(socket)
-}
-
-fn send_to(socket: &UnixDatagram, address: &str, message: &[u8]) -> io::Result<()> {
-    match address.strip_prefix('@') {
-        None => socket.send_to(message, address).map(drop),
-        Some(name) => send_to_abstract(socket, name, message),
-    }
-}
-
-#[cfg(target_os = "linux")]
-fn send_to_abstract(socket: &UnixDatagram, name: &str, message: &[u8]) -> io::Result<()> {
-    use std::os::{linux::net::SocketAddrExt, unix::net::SocketAddr};
-    let address = SocketAddr::from_abstract_name(name)?;
-    socket.send_to_addr(message, &address).map(drop)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn send_to_abstract(_: &UnixDatagram, _: &str, _: &[u8]) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::net::UnixDatagram;
+
     use hermes_config::Home;
     use hermes_gateway::instance::{PlatformReport, PlatformStatus};
 
@@ -121,7 +76,7 @@ mod tests {
         let manager = UnixDatagram::bind(&address).unwrap();
         manager.set_nonblocking(true).unwrap();
         let notifier = ServiceNotifier {
-            socket: Some((open_socket().unwrap(), address.to_str().unwrap().to_owned())),
+            manager: ServiceManager::at(address.to_str().unwrap()).unwrap(),
             watchdog: Some(Duration::from_millis(10)),
         };
         let instance = Instance::acquire(&Home::at(directory.path().join("home"))).unwrap();

@@ -13,7 +13,9 @@ use crate::{
     embedded_hub,
     embedded_hub::{MetricsPort, PreparedHub, RunningHub},
     failure::{Failure, FailureKind},
-    logging, telemetry,
+    logging,
+    service_manager::ServiceManager,
+    telemetry,
 };
 
 /// How long blocking work may take at shutdown.
@@ -31,6 +33,7 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
     let work = async {
         // Before anybody is told that it runs, and so may want it to stop.
         let signals = HubSignals::new()?;
+        let manager = ServiceManager::from_environment();
         let prepared = PreparedHub::open(settings, MetricsPort::Required).await?;
         let token = prepared.settings.admin_token_file.clone();
         let is_new = prepared.new_token.is_some();
@@ -51,7 +54,8 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
         output.json(json!({
             "url": hosted.url(), "pid": std::process::id(), "admin_token_file": token, "isolation": isolation,
         }));
-        run_until_stopped(context, hosted, &sources, signals).await
+        manager.notify_ready();
+        run_until_stopped(context, hosted, &sources, signals, &manager).await
     };
     run_future(RuntimeThreads::Processors, SHUTDOWN_GRACE, Box::pin(work))
 }
@@ -62,6 +66,7 @@ async fn run_until_stopped(
     mut hosted: RunningHub,
     sources: &SettingsSources,
     mut signals: HubSignals,
+    manager: &ServiceManager,
 ) -> Result<(), Failure> {
     let ended = loop {
         tokio::select! {
@@ -75,6 +80,7 @@ async fn run_until_stopped(
             },
         }
     };
+    manager.notify_stopping();
     let closing = hosted.close();
     tokio::pin!(closing);
     loop {
