@@ -87,7 +87,27 @@ pub(crate) async fn authenticate_cookie(
     address: IpAddr,
     session_use: SessionUse,
 ) -> Result<Option<SignedIn>, StateError> {
-    let hash = KeyHash::from_key(cookie);
+    authenticate_session(state, KeyHash::from_key(cookie), address, session_use).await
+}
+
+/// The same for a person whose request another node has got, or who comes back from another site: not what was known
+/// there, since the session may be over.
+pub(crate) async fn find_person(
+    state: &dyn State,
+    session: [u8; 32],
+    address: IpAddr,
+) -> Result<Option<Caller>, StateError> {
+    let hash = KeyHash::from_bytes(session);
+    let signed_in = authenticate_session(state, hash, address, SessionUse::Stream).await?;
+    Ok(signed_in.map(|signed_in| signed_in.caller))
+}
+
+async fn authenticate_session(
+    state: &dyn State,
+    hash: KeyHash,
+    address: IpAddr,
+    session_use: SessionUse,
+) -> Result<Option<SignedIn>, StateError> {
     let now = Time::now();
     let session = state
         .console_session(&hash, now.before(SESSION_IDLE))
@@ -123,6 +143,7 @@ pub(crate) async fn authenticate_cookie(
         hash,
         caller: Caller {
             principal: Arc::new(principal),
+            session: key.is_none().then_some(hash),
             key,
             address,
             caught_up_at: None,

@@ -120,6 +120,8 @@ pub(crate) struct Caller {
     pub(crate) principal: Arc<Principal>,
     /// Hash of the presented token.
     pub(crate) key: Option<KeyHash>,
+    /// Hash of the cookie of a person whom an identity provider has signed in: they have no token.
+    pub(crate) session: Option<KeyHash>,
     pub(crate) address: IpAddr,
     /// When this process had learned what was changed before the request.
     pub(crate) caught_up_at: Option<Instant>,
@@ -166,6 +168,7 @@ impl Caller {
         Self {
             principal: Arc::new(principal),
             key: None,
+            session: None,
             address: Ipv4Addr::LOCALHOST.into(),
             caught_up_at: None,
         }

@@ -174,7 +174,10 @@ fn cookie_name(settings: &Settings) -> String {
     if is_secure(settings) {
         "__Host-hermes".to_owned()
     } else {
-        format!("hermes_{}", settings.listen.port())
+        // Browsers do not tell ports of a host apart. All nodes behind one address have the same cookie.
+        let address = url::Url::parse(&settings.public_url).ok();
+        let port = address.and_then(|address| address.port_or_known_default());
+        format!("hermes_{}", port.unwrap_or_else(|| settings.listen.port()))
     }
 }
 

@@ -11,14 +11,14 @@ use http::{HeaderValue, Method, StatusCode, header};
 use crate::{
     Hub, Problem,
     api_types::{Time, Via},
-    auth::{Caller, Principal},
+    auth::{Caller, Principal, console_sessions::find_person},
     http::middleware::{RequestId, bearer_token, host},
     operations::{
         NamingStyle,
         dispatch::{OperationRequest, RequestArguments, dispatch},
         table,
     },
-    service::mcp_servers::login,
+    service::mcp_servers::login::{self, LoginState},
 };
 
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
@@ -64,18 +64,7 @@ async fn finish(
         let identity = hub.authenticator().authenticate(token, address).await?;
         login::check_beginner(&state, &identity.principal)?;
     }
-    let record = hub.state().token(&state.token).await?;
-    let caller = record.map(|record| Caller {
-        principal: Arc::new(Principal::from(&record.token)),
-        key: Some(record.hash),
-        address,
-        caught_up_at: None,
-    });
-    let caller = caller.filter(|caller| !caller.principal.is_expired(Time::now()));
-    let caller = caller.ok_or_else(|| {
-        Problem::denied("the token that began this login is no longer valid; begin again")
-            .with_reason("token")
-    })?;
+    let caller = find_beginner(hub, &state, address).await?;
     let operation = table()
         .find("log_in_to_mcp_server")
         .ok_or_else(|| Problem::internal(&"there is no operation for logins"))?;
@@ -102,6 +91,30 @@ async fn finish(
     };
     dispatch(hub, request).await?;
     Ok(state.server)
+}
+
+/// Whoever began a login: the holder of a token, or a person whom an identity provider has signed in.
+async fn find_beginner(hub: &Hub, state: &LoginState, address: IpAddr) -> Result<Caller, Problem> {
+    if let Some(session) = state.session {
+        let found = find_person(hub.state(), session, address).await?;
+        return found.ok_or_else(|| {
+            Problem::denied("whoever began this login is signed out; sign in and begin again")
+                .with_reason("session")
+        });
+    }
+    let record = hub.state().token(&state.token).await?;
+    let caller = record.map(|record| Caller {
+        principal: Arc::new(Principal::from(&record.token)),
+        key: Some(record.hash),
+        session: None,
+        address,
+        caught_up_at: None,
+    });
+    let caller = caller.filter(|caller| !caller.principal.is_expired(Time::now()));
+    caller.ok_or_else(|| {
+        Problem::denied("the token that began this login is no longer valid; begin again")
+            .with_reason("token")
+    })
 }
 
 fn page(status: StatusCode, title: &str, text: &str) -> Response {

@@ -228,6 +228,7 @@ async fn check_request(
     request.extensions_mut().insert(Caller {
         principal,
         key: Some(key),
+        session: None,
         address,
         caught_up_at: Some(caught_up_at),
     });

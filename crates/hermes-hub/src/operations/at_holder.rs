@@ -21,7 +21,7 @@ use super::{
 use crate::{
     Hub, Problem, ProblemCode, TenantId,
     api_types::{KeyHash, Via},
-    auth::Caller,
+    auth::{Caller, console_sessions::find_person},
     storage::state::{NodeCommand, Notice},
     tenants::leases::{HomeUse, LeaseOwner},
 };
@@ -75,6 +75,9 @@ struct ForwardedRequest {
     from: String,
     operation: String,
     key: [u8; 32],
+    /// Of a person without a token. An older version does not send it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    session: Option<[u8; 32]>,
     address: IpAddr,
     via: Via,
     id: String,
@@ -229,16 +232,18 @@ async fn forward_until_done(
     request: RequestContext,
     arguments: Map<String, Value>,
 ) -> Result<ForwardedOutcome, Problem> {
-    let Some(key) = request.caller.key else {
+    let (key, session) = (request.caller.key, request.caller.session);
+    if key.is_none() && session.is_none() {
         return Err(unavailable("another node works for this tenant; try again"));
-    };
+    }
     let effect = request.operation.effect;
     let trace = TraceContext::current();
     let timeout = reply_timeout(request.operation.name, &arguments);
     let forwarded = ForwardedRequest {
         from: hub.node().to_owned(),
         operation: request.operation.name.to_owned(),
-        key: *key.as_bytes(),
+        key: key.map_or([0; 32], |key| *key.as_bytes()),
+        session: session.map(|session| *session.as_bytes()),
         address: request.caller.address,
         via: request.via,
         id: request.id,
@@ -422,6 +427,31 @@ impl Hub {
         Ok((from, reply))
     }
 
+    /// Whose request it is, with the rights that they have now: the token may have been revoked since.
+    async fn find_caller(&self, request: &ForwardedRequest) -> Result<Caller, Problem> {
+        if let Some(session) = request.session {
+            let found = find_person(self.state(), session, request.address).await?;
+            return found.ok_or_else(|| {
+                Problem::new(
+                    ProblemCode::Unauthenticated,
+                    "you are signed out; sign in again",
+                )
+            });
+        }
+        let key = KeyHash::from_bytes(request.key);
+        let identity = self
+            .authenticator()
+            .authenticate_hash(&key, request.address)
+            .await?;
+        Ok(Caller {
+            principal: identity.principal,
+            key: Some(key),
+            session: None,
+            address: request.address,
+            caught_up_at: Some(identity.caught_up_at),
+        })
+    }
+
     async fn dispatch_forwarded(
         &self,
         tenant: &TenantId,
@@ -439,18 +469,7 @@ impl Hub {
         let operation = table().find(&request.operation).ok_or_else(|| {
             unavailable("the node that works for this tenant has another version")
         })?;
-        // Not what the other node knew: the token may have been revoked since.
-        let key = KeyHash::from_bytes(request.key);
-        let identity = self
-            .authenticator()
-            .authenticate_hash(&key, request.address)
-            .await?;
-        let caller = Caller {
-            principal: identity.principal,
-            key: Some(key),
-            address: request.address,
-            caught_up_at: Some(identity.caught_up_at),
-        };
+        let caller = self.find_caller(&request).await?;
         let naming = if request.is_tool_call {
             NamingStyle::Tool
         } else {

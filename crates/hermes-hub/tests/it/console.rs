@@ -39,7 +39,7 @@ mod overview;
 mod platforms;
 mod policy;
 mod problems;
-mod provider;
+pub(crate) mod provider;
 mod real_provider;
 mod runs;
 mod session_ends;
@@ -116,6 +116,14 @@ impl ConsoleBrowser {
     /// The same with other cookies, as `Cookie` has them.
     pub(crate) fn with_cookie(mut self, cookie: &str) -> Self {
         cookie.clone_into(&mut self.cookie);
+        self
+    }
+
+    /// The same after a look at a page, whose forms can be sent then.
+    pub(crate) async fn with_csrf(mut self) -> Self {
+        let page = self.get("/").await.expect_status(200);
+        self.csrf
+            .clone_from(&attribute_values(&page.text, "data-csrf")[0]);
         self
     }
 

@@ -13,6 +13,7 @@ mod handover;
 mod idempotency;
 mod leases;
 mod outages;
+mod people;
 mod reads;
 mod requests;
 mod skills;

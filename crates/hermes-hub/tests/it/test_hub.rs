@@ -20,6 +20,8 @@ use crate::storage::state::is_on_postgres;
 /// Long enough for a machine under load; not reached when tests pass.
 pub(crate) const TIMEOUT: Duration = Duration::from_mins(1);
 
+const DEFAULT_URL: &str = "http://127.0.0.1:7878";
+
 pub(crate) struct TestHub {
     pub(crate) url: String,
     pub(crate) client: Client,
@@ -208,11 +210,17 @@ impl TestHub {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let settings = &mut parts.settings;
         settings.listen = listener.local_addr().unwrap();
-        settings.public_url = format!("http://{}", settings.listen);
+        let url = format!("http://{}", settings.listen);
+        if settings.public_url == DEFAULT_URL {
+            settings.public_url.clone_from(&url);
+        } else {
+            // Nodes have one address for people, and each its own for the test.
+            settings.allowed_origins.push(url.clone());
+        }
         settings.limits.rps_per_token = 100_000;
         settings.limits.burst = 100_000;
         let mut site = Self {
-            url: settings.public_url.clone(),
+            url,
             client: Client::builder().no_proxy().build().unwrap(),
             admin,
             hub: Hub::start(parts).await.unwrap(),

@@ -73,6 +73,9 @@ pub(crate) struct LoginState {
     pub(crate) server: String,
     /// The token that began it.
     pub(crate) token: TokenId,
+    /// The session of a person who began it without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<[u8; 32]>,
     expires_at: Time,
 }
 
@@ -95,6 +98,7 @@ async fn begin(call: &Call, server: String) -> Result<Reply, Problem> {
         uid: record.uid.clone(),
         server: server.clone(),
         token: call.principal().token.clone(),
+        session: call.caller.session.map(|session| *session.as_bytes()),
         expires_at,
     };
     let request = AgentRequest::BeginLogin {

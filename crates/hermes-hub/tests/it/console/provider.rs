@@ -10,31 +10,34 @@ use serde_json::{Value, json};
 use super::{ConsoleBrowser, ConsolePage};
 use crate::test_hub::TestHub;
 
+/// The provider for a Hub.
+pub(crate) fn oidc_settings(provider: &IdentityProvider) -> OidcSettings {
+    OidcSettings {
+        issuer: provider.issuer().to_owned(),
+        client_id: IdentityProvider::CLIENT_ID.into(),
+        client_secret: Some("a secret".to_owned().into()),
+        scopes: vec!["openid".into()],
+        groups_claim: "groups".into(),
+        roles: BTreeMap::from([
+            ("admins".to_owned(), Role::Admin),
+            ("readers".to_owned(), Role::Viewer),
+        ]),
+    }
+}
+
 async fn hub_with(provider: &IdentityProvider) -> TestHub {
-    let issuer = provider.issuer().to_owned();
-    TestHub::with_settings(move |settings, _| {
-        settings.oidc = Some(OidcSettings {
-            issuer,
-            client_id: IdentityProvider::CLIENT_ID.into(),
-            client_secret: Some("a secret".to_owned().into()),
-            scopes: vec!["openid".into()],
-            groups_claim: "groups".into(),
-            roles: BTreeMap::from([
-                ("admins".to_owned(), Role::Admin),
-                ("readers".to_owned(), Role::Viewer),
-            ]),
-        });
-    })
-    .await
+    let oidc = oidc_settings(provider);
+    TestHub::with_settings(move |settings, _| settings.oidc = Some(oidc)).await
 }
 
 /// A sign-in as far as the provider has sent the browser back: the cookie of the sign-in, and where it leads.
-struct SentBack {
+pub(crate) struct SentBack {
     cookie: String,
     path: String,
 }
 
-async fn go_to_provider(hub: &TestHub) -> SentBack {
+pub(crate) async fn go_to_provider(hub: &TestHub) -> SentBack {
+    let settings = hub.hub.settings();
     let browser = ConsoleBrowser::stranger(hub);
     let begun = browser.request(Method::GET, "/sign-in/provider?next=/sessions");
     let begun = browser.send(begun).await.expect_status(303);
@@ -50,18 +53,21 @@ async fn go_to_provider(hub: &TestHub) -> SentBack {
     let back = sent.headers()[header::LOCATION].to_str().unwrap();
     SentBack {
         cookie: cookie.split(';').next().unwrap().to_owned(),
-        path: back.strip_prefix(hub.url.as_str()).unwrap().to_owned(),
+        path: back
+            .strip_prefix(settings.public_url.as_str())
+            .unwrap()
+            .to_owned(),
     }
 }
 
-async fn come_back(hub: &TestHub, sent: &SentBack) -> ConsolePage {
+pub(crate) async fn come_back(hub: &TestHub, sent: &SentBack) -> ConsolePage {
     let browser = ConsoleBrowser::stranger(hub).with_cookie(&sent.cookie);
     let request = browser.request(Method::GET, &sent.path);
     browser.send(request).await
 }
 
 /// The cookie of the session, if there is one.
-fn session_of(page: &ConsolePage) -> Option<String> {
+pub(crate) fn session_of(page: &ConsolePage) -> Option<String> {
     let cookies = page.headers.get_all(header::SET_COOKIE).iter();
     let cookies = cookies.map(|cookie| cookie.to_str().unwrap());
     let mut sessions = cookies.filter(|cookie| !cookie.contains("_pending="));
