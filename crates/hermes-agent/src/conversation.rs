@@ -291,6 +291,7 @@ impl Conversation {
 
     /// Resolves the model and stores the imported history.
     async fn prepare_turn(&mut self) -> Result<Selection, ConversationError> {
+        self.last_usage = None;
         let selection = self.find_model().await?;
         self.refresh_messages().await?;
         self.ensure_row(Some(&selection)).await?;

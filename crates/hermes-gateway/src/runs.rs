@@ -21,7 +21,7 @@ use std::{
     panic::AssertUnwindSafe,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::{Duration, Instant},
@@ -51,7 +51,7 @@ pub use self::{approvals::DecideError, compress::CompressedSession, delete::Sess
 use self::{
     elicitation::OpenQuestions,
     log::{RunLog, RunProgress},
-    outcome::RunOutcome,
+    outcome::{RunOutcome, RunUse},
 };
 use crate::runs::session_slots::{SessionQueueEntry, SessionSlots, TurnSlots};
 pub use crate::runs::{
@@ -197,6 +197,8 @@ struct LiveRun {
     /// Whether this run was stopped on request.
     is_stopped: AtomicBool,
     progress: watch::Sender<RunProgress>,
+    /// What its model used, if it has no answer.
+    used: OnceLock<RunUse>,
 }
 
 impl Runs {
@@ -208,7 +210,7 @@ impl Runs {
             let outcome =
                 RunOutcome::failed("interrupted", "the gateway stopped before the run ended");
             store
-                .finish_run(&run.id, &outcome.into_run_end(&run.id, None))
+                .finish_run(&run.id, &outcome.into_run_end(&run.id, None, None))
                 .await?;
             tracing::warn!(run = run.id, "marked an abandoned run as failed");
         }
@@ -463,6 +465,7 @@ impl RunsInner {
             stop: self.stop.child_token(),
             is_stopped: AtomicBool::new(false),
             progress: watch::Sender::default(),
+            used: OnceLock::new(),
         });
         all.insert(live.id.clone(), live.clone());
         self.count.send_replace(all.len());
@@ -513,7 +516,7 @@ impl RunsInner {
         if let Some(observer) = observer {
             observer.turn_ended(outcome.turn_result(self.stop.is_cancelled()));
         }
-        let end = outcome.into_run_end(&live.id, session);
+        let end = outcome.into_run_end(&live.id, session, live.used.get());
         if let Err(error) = self.parts.store.finish_run(&live.id, &end).await {
             tracing::error!(run = live.id, %error, "storing the end of a run failed");
         }

@@ -84,6 +84,12 @@ pub enum RunEvent {
         /// What the Hub knows of the cause, in one word.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        /// What it used before, as far as providers have said.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<TokenUsage>,
+        /// The model that answered before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
     },
     #[serde(rename = "run.cancelled")]
     Cancelled {
@@ -92,6 +98,10 @@ pub enum RunEvent {
         error: Option<RunFailure>,
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        usage: Option<TokenUsage>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        model: Option<String>,
     },
 }
 
@@ -171,6 +181,8 @@ impl RunEvent {
         Self::Failed {
             error,
             reason: None,
+            usage: None,
+            model: None,
         }
     }
 
@@ -178,7 +190,20 @@ impl RunEvent {
         Self::Cancelled {
             error: None,
             reason: None,
+            usage: None,
+            model: None,
         }
+    }
+
+    /// An end without an answer, with what was used before it.
+    #[must_use]
+    pub fn after_using(mut self, tokens: Option<TokenUsage>, by: Option<String>) -> Self {
+        if let Self::Failed { usage, model, .. } | Self::Cancelled { usage, model, .. } = &mut self
+        {
+            *usage = tokens;
+            *model = by;
+        }
+        self
     }
 
     /// Whether the run is over.
@@ -241,17 +266,27 @@ impl RunEvent {
                     visit_value(call, visit);
                 }
             }
-            Self::Failed { error, reason } => {
+            Self::Failed {
+                error,
+                reason,
+                model,
+                ..
+            } => {
                 visit(&mut error.code);
                 visit(&mut error.message);
-                reason.iter_mut().for_each(visit);
+                reason.iter_mut().chain(model).for_each(visit);
             }
-            Self::Cancelled { error, reason } => {
+            Self::Cancelled {
+                error,
+                reason,
+                model,
+                ..
+            } => {
                 if let Some(error) = error {
                     visit(&mut error.code);
                     visit(&mut error.message);
                 }
-                reason.iter_mut().for_each(visit);
+                reason.iter_mut().chain(model).for_each(visit);
             }
         }
     }

@@ -262,15 +262,25 @@ fn events() -> Vec<(RunEvent, &'static [&'static str])> {
             RunEvent::Failed {
                 error: failure.clone(),
                 reason: Some(text("r")),
+                usage: Some(TokenUsage::default()),
+                model: Some(text("m")),
             },
-            &["/reason"],
+            &["/reason", "/usage", "/usage/cached_tokens", "/model"],
         ),
         (
             RunEvent::Cancelled {
                 error: Some(failure),
                 reason: Some(text("r")),
+                usage: Some(TokenUsage::default()),
+                model: Some(text("m")),
             },
-            &["/error", "/reason"],
+            &[
+                "/error",
+                "/reason",
+                "/usage",
+                "/usage/cached_tokens",
+                "/model",
+            ],
         ),
     ]
 }

@@ -143,28 +143,31 @@ impl JobRun<'_> {
                 observe(event);
             }
         };
-        let turn = conversation.send_user_message(prompt, &mut display, stop.clone());
-        let mut turn = std::pin::pin!(turn);
         let timeout = idle_timeout(self.settings);
         let mut is_silent = false;
-        let ended = loop {
-            tokio::select! {
-                ended = &mut turn => break ended,
-                () = activity.wait_for_idle(timeout), if !is_silent => {
-                    is_silent = true;
-                    stop.cancel();
+        let ended = {
+            let mut turn = conversation.send_user_message(prompt, &mut display, stop.clone());
+            loop {
+                tokio::select! {
+                    ended = &mut turn => break ended,
+                    () = activity.wait_for_idle(timeout), if !is_silent => {
+                        is_silent = true;
+                        stop.cancel();
+                    }
                 }
             }
+        };
+        let failed = |error: String| RunReport {
+            usage: conversation.last_usage().cloned(),
+            ..RunReport::failed(error)
         };
         let silent = || {
             let seconds = timeout.unwrap_or_default().as_secs();
             format!("it was idle for {seconds} s and was stopped")
         };
         match ended {
-            _ if is_silent => RunReport::failed(silent()),
-            Err(error) => {
-                RunReport::failed(error.advise(conversation::hosting_tenant(self.settings)))
-            }
+            _ if is_silent => failed(silent()),
+            Err(error) => failed(error.advise(conversation::hosting_tenant(self.settings))),
             Ok(answer) => RunReport {
                 error: match answer.end {
                     TurnEnd::Interrupted => Some("it was interrupted".to_owned()),

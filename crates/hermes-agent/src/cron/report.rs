@@ -23,7 +23,7 @@ pub(super) struct RunReport {
     pub(super) error: Option<String>,
     /// The session, if a model was used.
     pub(super) session: Option<String>,
-    /// What the model used, if it answered.
+    /// What the model used, also if the run failed afterwards.
     pub(super) usage: Option<TurnUsage>,
 }
 

@@ -58,6 +58,7 @@ impl RunsInner {
                 (running.await, Some(failure))
             }
         };
+        live.note_use(ran.usage.as_ref());
         let session = ran.session.and_then(|id| SessionId::parse(&id).ok());
         let outcome = match (overdue, ran.error) {
             (Some(overdue), _) => overdue,

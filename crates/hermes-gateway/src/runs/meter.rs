@@ -119,7 +119,7 @@ async fn read_use(store: &RuntimeStore, id: &str) -> Result<ChatRunUse, StoreErr
         for event in &events {
             match event.body.get("event").and_then(Value::as_str) {
                 Some("tool.started") => used.tool_calls += 1,
-                Some("run.completed") => {
+                Some("run.completed" | "run.failed" | "run.cancelled") => {
                     let model = event.body.get("model").and_then(Value::as_str);
                     used.model = model.map(str::to_owned);
                 }

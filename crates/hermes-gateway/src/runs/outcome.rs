@@ -16,6 +16,26 @@ use serde_json::json;
 
 use super::{LiveRun, TurnResult, log};
 
+/// What a run used of its model.
+#[derive(Clone)]
+pub(super) struct RunUse {
+    tokens: TokenUsage,
+    model: Option<String>,
+}
+
+impl LiveRun {
+    /// Keeps what its turn used, which counts also if it has no answer.
+    pub(super) fn note_use(&self, usage: Option<&TurnUsage>) {
+        if let Some(usage) = usage.filter(|usage| usage.model_calls > 0) {
+            // A run has one turn.
+            let _ = self.used.set(RunUse {
+                tokens: token_usage(usage),
+                model: answering_model(usage.clone()),
+            });
+        }
+    }
+}
+
 pub(super) enum RunOutcome {
     Completed {
         output: String,
@@ -86,7 +106,14 @@ impl RunOutcome {
     }
 
     /// The last event of the run, and what is stored with it.
-    pub(super) fn into_run_end(self, run: &str, session: Option<SessionId>) -> RunEnd {
+    pub(super) fn into_run_end(
+        self,
+        run: &str,
+        session: Option<SessionId>,
+        used: Option<&RunUse>,
+    ) -> RunEnd {
+        let tokens = used.map(|used| used.tokens);
+        let model_before = used.and_then(|used| used.model.clone());
         let event = match self {
             Self::Completed {
                 output,
@@ -99,14 +126,16 @@ impl RunOutcome {
                 model,
                 tool_calls: client_calls.iter().map(|call| json!(call)).collect(),
             },
-            Self::Failed(failure) => RunEvent::failed(failure),
-            Self::Interrupted | Self::Cancelled => RunEvent::cancelled(),
+            Self::Failed(failure) => RunEvent::failed(failure).after_using(tokens, model_before),
+            Self::Interrupted | Self::Cancelled => {
+                RunEvent::cancelled().after_using(tokens, model_before)
+            }
         };
         let mut end = RunEnd {
             status: RunStatus::Cancelled,
             session,
             output: None,
-            usage: None,
+            usage: tokens.map(|tokens| json!(tokens)),
             error: None,
             event: log::new_event(run, event.clone()).to_body(),
         };

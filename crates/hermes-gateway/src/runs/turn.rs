@@ -144,6 +144,7 @@ impl RunsInner {
         drop(presence);
         published.close().await;
         slot.touch(conversation.message_bytes());
+        live.note_use(conversation.last_usage());
         *seat_taken = Some(conversation);
         match sent {
             Err(failure) => failure,

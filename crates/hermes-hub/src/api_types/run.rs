@@ -84,7 +84,7 @@ pub struct Run {
     pub last_event_id: u64,
     /// The answer.
     pub output: Option<String>,
-    /// The tokens it used.
+    /// The tokens it used, also those of attempts that failed.
     pub usage: Option<RunUsage>,
     /// The model that answered, once one did.
     #[serde(default)]
@@ -108,6 +108,19 @@ pub struct RunUsage {
     /// Input tokens that came from a cache.
     #[serde(default)]
     pub cached_tokens: u64,
+}
+
+impl std::ops::Add for RunUsage {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            input_tokens: self.input_tokens.saturating_add(other.input_tokens),
+            output_tokens: self.output_tokens.saturating_add(other.output_tokens),
+            total_tokens: self.total_tokens.saturating_add(other.total_tokens),
+            cached_tokens: self.cached_tokens.saturating_add(other.cached_tokens),
+        }
+    }
 }
 
 impl From<TokenUsage> for RunUsage {

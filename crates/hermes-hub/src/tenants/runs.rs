@@ -388,5 +388,7 @@ fn cancelled_event(cause: Option<RunError>) -> RunEvent {
     RunEvent::Cancelled {
         reason: cause.as_ref().map(|cause| cause.code.clone()),
         error: cause.map(Into::into),
+        usage: None,
+        model: None,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{path::Path, time::Instant};
 
-use hermes_testkit::model::{ReplyEnding, ScriptedAnswer};
+use hermes_testkit::model::{ReplyEnding, ScriptedAnswer, ScriptedUsage};
 
 use super::*;
 
@@ -323,4 +323,50 @@ async fn input_that_makes_no_sense_is_refused() {
         assert_eq!(status, StatusCode::BAD_REQUEST, "{body} {answer}");
     }
     assert!(service.model.requests().is_empty());
+}
+
+#[tokio::test]
+async fn what_a_run_used_is_told_though_it_failed_or_was_stopped() {
+    let counted = |answer: ScriptedAnswer| {
+        answer.with(|reply| {
+            reply.usage = Some(ScriptedUsage {
+                prompt: 100,
+                cached: 40,
+                completion: 10,
+            });
+        })
+    };
+    let read = || ScriptedAnswer::call("read_file", &json!({"path": "note.txt"}));
+    let stalled = ScriptedAnswer::text("begun").with(|reply| reply.ending = ReplyEnding::Stalled);
+    for (answers, end) in [
+        (
+            vec![counted(read()), ScriptedAnswer::status(400, "not today")],
+            "run.failed",
+        ),
+        (vec![counted(read()), stalled], "run.cancelled"),
+    ] {
+        let service = ApiFixture::start(ModelScript::new(answers)).await;
+        service.home.write("note.txt", "hello");
+        let run = service.run(&json!({"input": "Go."})).await;
+        if end == "run.cancelled" {
+            // Its second request is answered in part.
+            let begun = hermes_testkit::eventually_some(TIMEOUT, async || {
+                let shown = service.get(&format!("/v1/runs/{run}")).await;
+                (shown["last_event_id"].as_u64() >= Some(4)).then_some(())
+            });
+            begun.await.expect("it says nothing");
+            service
+                .post(&format!("/v1/runs/{run}/stop"), &json!({}))
+                .await;
+        }
+        let events = service.events(&run, 0).await;
+        let (_, last) = events.last().unwrap();
+        assert_eq!(last["event"], end, "{last}");
+        assert_eq!(last["usage"]["input_tokens"], 100, "{last}");
+        assert_eq!(last["usage"]["total_tokens"], 110, "{last}");
+        assert_eq!(last["usage"]["cached_tokens"], 40, "{last}");
+        assert!(last["model"].is_string(), "{last}");
+        let shown = service.get(&format!("/v1/runs/{run}")).await;
+        assert_eq!(shown["usage"]["total_tokens"], 110, "{shown}");
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures::{FutureExt, StreamExt, stream::BoxStream};
 use hermes_config::Redactor;
-use hermes_protocol::RunEvent;
+use hermes_protocol::{RunEvent, TokenUsage};
 use tokio::time::Instant;
 
 use super::{
@@ -13,7 +13,7 @@ use super::{
     request::run_input,
 };
 use crate::{
-    api_types::{RunError, RunStatus, ids::AgentRunId},
+    api_types::{RunError, RunStatus, RunUsage, ids::AgentRunId},
     storage::{
         checkpoints::HOME_TOO_LARGE,
         state::{NewEvent, RunChange, RunUpdate, StateError},
@@ -285,7 +285,8 @@ impl ActiveRun<'_> {
         {
             fail_unsaved(&mut update, message);
         }
-        if !update.events.is_empty() || update.change.status.is_some() {
+        let has_change = update.change.status.is_some() || update.change.usage.is_some();
+        if !update.events.is_empty() || has_change {
             self.store(update).await?;
         }
         if is_decided {
@@ -360,17 +361,30 @@ impl ActiveRun<'_> {
                 change.status = Some(RunStatus::Completed);
                 change.model.clone_from(model);
                 change.output = Some(output.clone());
-                change.usage = usage.map(Into::into);
+                change.usage = self.add_usage(*usage);
             }
-            RunEvent::Failed { error, .. } => {
+            RunEvent::Failed {
+                error,
+                usage,
+                model,
+                ..
+            } => {
+                change.usage = self.add_usage(*usage);
+                change.model.clone_from(model);
                 let is_asked = self.handle.stop.is_cancelled() || self.has_timed_out;
                 if error.code == "interrupted" && !is_asked {
                     return Ok(Some(AttemptEnd::Interrupted));
                 }
-                let error = error.clone();
-                event = self.record_end(change, Some(error.into()));
+                let (error, usage, model) = (error.clone(), *usage, model.take());
+                let end = self.record_end(change, Some(error.into()));
+                event = end.after_using(usage, model);
             }
-            RunEvent::Cancelled { .. } => event = self.record_end(change, None),
+            RunEvent::Cancelled { usage, model, .. } => {
+                change.usage = self.add_usage(*usage);
+                change.model.clone_from(model);
+                let (usage, model) = (*usage, model.take());
+                event = self.record_end(change, None).after_using(usage, model);
+            }
             RunEvent::Started { .. }
             | RunEvent::Requeued { .. }
             | RunEvent::MessageDelta { .. }
@@ -382,6 +396,15 @@ impl ActiveRun<'_> {
             agent_sequence: Some(sequence),
         });
         Ok(end)
+    }
+
+    /// What the run has used, together with attempts that were cut off before.
+    fn add_usage(&self, usage: Option<TokenUsage>) -> Option<RunUsage> {
+        let usage = RunUsage::from(usage?);
+        Some(match self.record.run.usage {
+            Some(before) => before + usage,
+            None => usage,
+        })
     }
 
     /// The final event of a run without output: it depends on who stopped it.
@@ -404,6 +427,8 @@ impl ActiveRun<'_> {
         RunEvent::Failed {
             reason: Some(error.code.clone()),
             error: error.into(),
+            usage: None,
+            model: None,
         }
     }
 
@@ -453,10 +478,17 @@ fn fail_unsaved(update: &mut RunUpdate, message: String) {
     update.change.error = Some(error.clone());
     update.change.output = None;
     if let Some(last) = update.events.last_mut() {
-        last.event = RunEvent::Failed {
+        let (tokens, by) = match &last.event {
+            RunEvent::Completed { usage, model, .. } => (*usage, model.clone()),
+            _ => (None, None),
+        };
+        let failed = RunEvent::Failed {
             reason: Some(error.code.clone()),
             error: error.into(),
+            usage: None,
+            model: None,
         };
+        last.event = failed.after_using(tokens, by);
     }
 }
 

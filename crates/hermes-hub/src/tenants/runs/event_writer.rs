@@ -87,6 +87,8 @@ mod tests {
         let cancelled = RunEvent::Cancelled {
             error: Some(error.clone()),
             reason: None,
+            usage: None,
+            model: None,
         };
         for event in [RunEvent::failed(error), cancelled] {
             let text = redacted(event);

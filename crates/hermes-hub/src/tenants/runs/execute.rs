@@ -313,6 +313,8 @@ impl ActiveRun<'_> {
         let event = RunEvent::Failed {
             error: error.clone().into(),
             reason: Some(reason.to_owned()),
+            usage: None,
+            model: None,
         };
         let change = RunChange {
             status: Some(RunStatus::Failed),

@@ -95,15 +95,25 @@ pub(super) fn page_request(id: &str, url: &str) -> RunEvent {
     }
 }
 
+/// What each script uses.
+pub(super) fn tokens() -> TokenUsage {
+    TokenUsage {
+        input_tokens: 1,
+        output_tokens: 2,
+        total_tokens: 3,
+        cached_tokens: 1,
+    }
+}
+
+/// An end without an answer, after a model has answered a part.
+pub(super) fn after_using(end: RunEvent) -> RunEvent {
+    end.after_using(Some(tokens()), Some("scripted".to_owned()))
+}
+
 pub(super) fn completed(output: &str) -> RunEvent {
     RunEvent::Completed {
         output: output.to_owned(),
-        usage: Some(TokenUsage {
-            input_tokens: 1,
-            output_tokens: 2,
-            total_tokens: 3,
-            cached_tokens: 1,
-        }),
+        usage: Some(tokens()),
         model: Some("scripted".to_owned()),
         tool_calls: Vec::new(),
     }

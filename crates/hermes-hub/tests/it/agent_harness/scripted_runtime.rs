@@ -23,7 +23,7 @@ use std::{
 
 use super::{
     scripted_events::{
-        approval_request, approval_responded, completed, form_request, page_request,
+        after_using, approval_request, approval_responded, completed, form_request, page_request,
         tool_completed, tool_started,
     },
     server_replies,
@@ -327,12 +327,20 @@ impl ScriptedRuntime {
                         this.kill(&tenant);
                     }
                 }
+                ("fail", _) => {
+                    let failure = RunFailure {
+                        code: "model_error".to_owned(),
+                        message: "its model failed".to_owned(),
+                    };
+                    add(after_using(RunEvent::failed(failure)));
+                    return;
+                }
                 ("garble", _) => add_any(None),
                 (other, _) => panic!("the script says `{other}`"),
             }
         }
         if stop.is_cancelled() {
-            add(RunEvent::cancelled());
+            add(after_using(RunEvent::cancelled()));
         } else {
             add(completed(said.trim()));
         }
@@ -396,10 +404,11 @@ impl Runtime for ScriptedRuntime {
         }
         for journal in held.runs.values() {
             if journal.tenant == launch.tenant {
-                journal.add(Some(RunEvent::failed(RunFailure {
+                let failure = RunFailure {
                     code: "interrupted".to_owned(),
                     message: "its process ended".to_owned(),
-                })));
+                };
+                journal.add(Some(after_using(RunEvent::failed(failure))));
             }
         }
         held.ended.remove(&launch.tenant);

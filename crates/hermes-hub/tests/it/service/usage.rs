@@ -96,3 +96,38 @@ async fn a_token_of_some_tenants_sees_their_usage_only() {
         assert_eq!(report.expect(200)["total"]["runs"], runs, "{tenant}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_run_used_counts_though_it_failed_was_stopped_or_began_anew() {
+    let site = TestHub::with_runtime(ScriptedRuntime::new(), |_, _| {}).await;
+    for (tenant, script, status, times) in [
+        ("failed", "tool fail", "failed", 1),
+        ("stopped", "wait", "cancelled", 1),
+        // Cut off before it called a tool, it is done once more.
+        ("repeated", "say=1 die", "completed", 2),
+        ("lost", "tool die", "failed", 1),
+    ] {
+        site.tenant(json!({"id": tenant})).await;
+        let runs = format!("/v1/tenants/{tenant}/runs");
+        let run = site.post(&runs, &json!({"input": script})).await;
+        let run = run.expect(202)["runId"].as_str().unwrap().to_owned();
+        let run = format!("{runs}/{run}");
+        if status == "cancelled" {
+            site.wait_until(&run, |run| run["status"] == "running")
+                .await;
+            site.post(&format!("{run}/stop"), &json!({}))
+                .await
+                .expect(202);
+        }
+        let ended = site.wait_until(&run, |run| run["status"] == status).await;
+        let tokens = json!({"inputTokens": times, "outputTokens": 2 * times, "totalTokens": 3 * times,
+            "cachedTokens": times});
+        assert_eq!(ended["usage"], tokens, "{script}: {ended}");
+        assert_eq!(ended["model"], "scripted", "{script}: {ended}");
+        let report = site.get(&format!("/v1/usage?tenant={tenant}")).await;
+        let total = report.expect(200)["total"].clone();
+        assert_eq!(total["outputTokens"], 2 * times, "{script}: {total}");
+        let limits = site.get(&format!("/v1/tenants/{tenant}/limits")).await;
+        assert_eq!(limits.expect(200)["tokensToday"], 3 * times, "{script}");
+    }
+}
