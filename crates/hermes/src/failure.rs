@@ -15,6 +15,8 @@ pub(crate) struct Failure {
     pub(crate) hints: Vec<String>,
     /// What is known in spite of the failure; a member beside `error` in `--json` output.
     pub(crate) findings: Vec<(&'static str, Value)>,
+    /// The member of what was sent that is wrong, as the Hub names it.
+    pub(crate) member: Option<Box<str>>,
     /// A line for programs that ends what is printed.
     pub(crate) last_line: Option<Box<str>>,
     /// Whether the output says it already.
@@ -70,6 +72,7 @@ impl Failure {
             server: None,
             hints: Vec::new(),
             findings: Vec::new(),
+            member: None,
             last_line: None,
             is_printed: kind == FailureKind::AlreadyPrinted,
         }

@@ -1,6 +1,9 @@
 //! The operations over REST: one route for each row of the table, and replies as HTTP responses.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use axum::{
     Router,
@@ -20,6 +23,7 @@ use crate::{
     operations::{
         Effect, HttpMethod, NamingStyle, Operation, RequiredAccess,
         dispatch::{self, DispatchedReply},
+        manifest_members::add_place_in_yaml,
         table,
     },
     service::call::{ReplyBody, etag_matches},
@@ -163,12 +167,15 @@ async fn dispatch_request(
             Via::Agent
         }
     };
+    // For the places of what is wrong in it.
+    let yaml = Arc::new(OnceLock::new());
     let all = arguments::read_arguments(
         hub.settings().limits.body_bytes,
         operation,
         verb,
         known.clone(),
         request,
+        Arc::clone(&yaml),
     );
     let request = dispatch::OperationRequest {
         operation,
@@ -185,7 +192,11 @@ async fn dispatch_request(
         range,
         idempotency_key,
     };
-    dispatch::dispatch(&hub, request).await
+    let dispatched = dispatch::dispatch(&hub, request).await;
+    dispatched.map_err(|problem| match yaml.get() {
+        Some(text) => add_place_in_yaml(problem, text),
+        None => problem,
+    })
 }
 
 fn parse_event_id(text: &str) -> Result<u64, Problem> {

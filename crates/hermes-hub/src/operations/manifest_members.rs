@@ -107,6 +107,28 @@ impl WrongMember {
     }
 }
 
+/// Line and column of what a JSON pointer names, or of the nearest name around it.
+pub fn find_pointer_in_yaml(text: &str, pointer: &str) -> Option<(usize, usize)> {
+    let steps = pointer.strip_prefix('/')?.split('/');
+    let wanted = WrongMember {
+        path: steps
+            .map(|step| step.replace("~1", "/").replace("~0", "~"))
+            .collect(),
+        reason: String::new(),
+    };
+    Some(wanted.find_in_yaml(text))
+}
+
+/// Adds line and column to a problem of a document that was sent as YAML.
+pub(crate) fn add_place_in_yaml(mut problem: Problem, text: &str) -> Problem {
+    let place = problem.details.first();
+    let place = place.and_then(|detail| find_pointer_in_yaml(text, &detail.field));
+    if let Some((line, column)) = place {
+        problem.message = format!("line {line}, column {column}: {}", problem.message);
+    }
+    problem
+}
+
 struct MemberSearch {
     /// Where the search is.
     path: Vec<String>,

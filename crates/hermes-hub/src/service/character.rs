@@ -256,6 +256,20 @@ pub(crate) async fn write_text(
     recorded_with(call, intent, work, change.measure()).await
 }
 
+/// Whether a text could be written; `record` is absent for a tenant that is still to be made.
+pub(crate) async fn check_new_text(
+    call: &Call,
+    record: Option<&TenantRecord>,
+    file: TextFile,
+    content: &str,
+) -> Result<(), Problem> {
+    let max_chars = match record {
+        Some(record) => read_text(call, record, file).await?.max_chars,
+        None => file.max_chars(&Value::Null),
+    };
+    check_text(file, content, max_chars)
+}
+
 fn check_text(file: TextFile, content: &str, max_chars: usize) -> Result<(), Problem> {
     let chars = content.chars().count();
     if chars > max_chars {

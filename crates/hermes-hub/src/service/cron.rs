@@ -315,9 +315,36 @@ fn job_etag(job: &Job) -> String {
     crate::service::call::etag(&hex(&Sha256::digest(text))[..16])
 }
 
-/// Whether a job could be created, except for the limits of the policy.
-pub(crate) fn check_new_job(job: Map<String, Value>, now: &Zoned) -> Result<(), Problem> {
-    fields::parse_new_job(job, now).map(drop)
+/// Whether a job could be created where so many are.
+pub(crate) fn check_new_job(
+    call: &Call,
+    job: Map<String, Value>,
+    present: usize,
+    now: &Zoned,
+) -> Result<(), Problem> {
+    let (new, _) = fields::parse_new_job(job, now)?;
+    let limits = job_limits(call.hub.effective_documents().policy().cron);
+    if present >= limits.max_jobs {
+        let most = limits.max_jobs;
+        return Err(cron_problem(CronError::TooMany { most }));
+    }
+    limits
+        .check_schedule(&new.schedule, now)
+        .map_err(cron_problem)
+}
+
+/// Whether a job could be changed so.
+pub(crate) fn check_job_changes(
+    call: &Call,
+    patch: Map<String, Value>,
+    now: &Zoned,
+) -> Result<(), Problem> {
+    let (changes, _) = fields::parse_changes(patch, now)?;
+    let limits = job_limits(call.hub.effective_documents().policy().cron);
+    match &changes.schedule {
+        Some(schedule) => limits.check_schedule(schedule, now).map_err(cron_problem),
+        None => Ok(()),
+    }
 }
 
 /// By its id only, since names are not unique.

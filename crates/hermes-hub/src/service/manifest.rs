@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 
+mod check;
 mod home_parts;
 mod jobs;
 mod named_parts;
@@ -305,6 +306,32 @@ fn read_input<T: DeserializeOwned>(part: &str, members: Map<String, Value>) -> R
 fn in_part(part: &str) -> impl FnOnce(Problem) -> Problem + '_ {
     move |mut problem| {
         problem.message = format!("`{part}`: {}", problem.message);
+        problem
+    }
+}
+
+/// A place in a document, as RFC 6901 has it.
+fn pointer(path: &[impl AsRef<str>]) -> String {
+    let steps = path.iter().map(|step| {
+        let step = step.as_ref().replace('~', "~0").replace('/', "~1");
+        format!("/{step}")
+    });
+    steps.collect()
+}
+
+/// A problem of a part, with the part's name and its place in the document: that is the first of its details.
+fn in_place<S: AsRef<str>>(part: &str, path: &[S]) -> impl FnOnce(Problem) -> Problem {
+    let (part, place) = (part.to_owned(), pointer(path));
+    move |problem| {
+        let mut problem = in_part(&part)(problem);
+        let reason = problem.message.clone();
+        match problem.details.first_mut() {
+            // An operation names the member that is wrong.
+            Some(first) => {
+                first.field = format!("{place}/{}", first.field.trim_start_matches('/'));
+            }
+            None => problem = problem.with_detail(place, reason),
+        }
         problem
     }
 }

@@ -150,6 +150,37 @@ pub(crate) async fn put(call: Call, input: PutServer) -> Result<Reply, Problem> 
     Ok(Reply::json(&shown)?.status(if is_new { 201 } else { 200 }))
 }
 
+/// Whether an entry could be put into a configuration, where the tenant has these variables.
+pub(crate) fn check_put(
+    call: &Call,
+    name: &str,
+    config: &Map<String, Value>,
+    document: &Value,
+    variables: &BTreeSet<String>,
+) -> Result<(), Problem> {
+    check_feature(call)?;
+    let before = find_entry(document, name).ok();
+    let mut config = Value::Object(config.clone());
+    match before {
+        Some(before) => redaction::restore_redacted(&mut config, before),
+        None => entry::check_name(name)?,
+    }
+    let members = config.as_object().cloned().unwrap_or_default();
+    entry::check_entry(name, &members, before, variables).map(drop)
+}
+
+/// Whether a tenant may have so many servers.
+pub(crate) fn check_server_count(count: usize) -> Result<(), Problem> {
+    if count <= entry::MAX_SERVERS {
+        return Ok(());
+    }
+    Err(Problem::precondition(format!(
+        "a tenant has {} MCP servers at most; remove one first",
+        entry::MAX_SERVERS
+    ))
+    .with_reason("too_many"))
+}
+
 pub(crate) async fn patch(call: Call, input: PatchServer) -> Result<Reply, Problem> {
     check_feature(&call)?;
     let PatchServer { server, patch, .. } = input;
@@ -251,14 +282,7 @@ fn write_entry(
 
 fn check_count(file: &ConfigFile) -> Result<(), Problem> {
     let servers = file.get(&[SERVERS_KEY]).and_then(Value::as_object);
-    if servers.is_some_and(|servers| servers.len() >= entry::MAX_SERVERS) {
-        return Err(Problem::precondition(format!(
-            "the tenant has {} MCP servers, which is the most; remove one first",
-            entry::MAX_SERVERS
-        ))
-        .with_reason("too_many"));
-    }
-    Ok(())
+    check_server_count(servers.map_or(0, Map::len) + 1)
 }
 
 /// Refuses what has no effect while the policy turns MCP servers off.

@@ -3,10 +3,10 @@
 //! `agent.model` of the tenant, its flavor or the Hub wins over it. So a name cannot be set here while one is set there: it
 //! would have no effect.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
-use hermes_config::{ConfigFile, Redactor};
-use hermes_protocol::{AgentReply, AgentRequest};
+use hermes_config::Redactor;
+use hermes_protocol::{AgentReply, AgentRequest, ModelRules};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -19,7 +19,7 @@ use super::{
     mcp_servers::entry::check_references,
 };
 use crate::{
-    Problem, ProblemCode, TenantId,
+    Hub, Problem, ProblemCode, TenantId,
     service::call::{Call, Reply},
     tenants::{reserved_variables::classify_variable, settings::effective_agent},
 };
@@ -84,18 +84,15 @@ pub(crate) async fn get(call: Call, _: TenantRef) -> Result<Reply, Problem> {
 }
 
 pub(crate) async fn update(call: Call, input: PatchModel) -> Result<Reply, Problem> {
-    let patch = checked_patch(&call, input).await?;
+    let record = call.tenant()?;
+    let agent = effective_agent(record, &call.hub.effective_documents());
+    let variables = own_variables(&call, record).await?;
+    let patch = checked_patch(&call.hub, input, agent.model.as_deref(), &variables)?;
     let policy = call.hub.effective_documents().policy().models.clone();
     let document = change_config(&call, move |file| {
-        let section = merged_section(file, patch);
-        let text = |key: &str| section.get(key).and_then(Value::as_str).unwrap_or_default();
-        let (provider, name) = (text("provider"), text("default"));
-        if !name.is_empty() && !policy.allows(provider, name) {
-            return Err(policy_problem(format!(
-                "the policy does not allow the model `{name}` (`models.allow`)"
-            ))
-            .with_detail("/model", "denied by policy"));
-        }
+        let document = file.get(&[]).cloned().unwrap_or_default();
+        let section = merged_section(&document, patch);
+        check_policy(&section, &policy)?;
         if section.is_empty() {
             file.unset(&["model"]);
         } else {
@@ -145,11 +142,40 @@ fn section_of(document: &Value) -> Map<String, Value> {
     }
 }
 
+/// Whether a change could be made of a configuration, where the tenant has these variables. `agent_model` is that of its
+/// settings, which would win.
+pub(crate) fn check_patch(
+    hub: &Hub,
+    input: PatchModel,
+    agent_model: Option<&str>,
+    variables: &BTreeSet<String>,
+    document: &Value,
+) -> Result<(), Problem> {
+    let patch = checked_patch(hub, input, agent_model, variables)?;
+    let section = merged_section(document, patch);
+    check_policy(&section, &hub.effective_documents().policy().models)
+}
+
+fn check_policy(section: &Map<String, Value>, policy: &ModelRules) -> Result<(), Problem> {
+    let text = |key: &str| section.get(key).and_then(Value::as_str).unwrap_or_default();
+    let (provider, name) = (text("provider"), text("default"));
+    if name.is_empty() || policy.allows(provider, name) {
+        return Ok(());
+    }
+    Err(policy_problem(format!(
+        "the policy does not allow the model `{name}` (`models.allow`)"
+    ))
+    .with_detail("/model", "denied by policy"))
+}
+
 /// The changes by the keys of `config.yaml`, checked one by one.
-async fn checked_patch(call: &Call, input: PatchModel) -> Result<Map<String, Value>, Problem> {
-    let record = call.tenant()?;
-    let agent = effective_agent(record, &call.hub.effective_documents());
-    if let (Some(Some(_)), Some(set)) = (&input.model, &agent.model) {
+fn checked_patch(
+    hub: &Hub,
+    input: PatchModel,
+    agent_model: Option<&str>,
+    variables: &BTreeSet<String>,
+) -> Result<Map<String, Value>, Problem> {
+    if let (Some(Some(_)), Some(set)) = (&input.model, agent_model) {
         return Err(Problem::precondition(format!(
             "`agent.model` of the tenant, its flavor or the Hub is `{set}` and wins, so this would have no effect; remove \
              it first, or change it there"
@@ -185,9 +211,8 @@ async fn checked_patch(call: &Call, input: PatchModel) -> Result<Map<String, Val
     if input.context_length == Some(Some(0)) {
         return Err(unprocessable("contextLength", "must be at least 1"));
     }
-    let variables = own_variables(call, record).await?;
     if let Some(Some(url)) = &input.base_url {
-        check_references(&Value::from(url.as_str()), None, "baseUrl", &variables)?;
+        check_references(&Value::from(url.as_str()), None, "baseUrl", variables)?;
         let is_web = url.starts_with("http://") || url.starts_with("https://");
         if !is_web && !url.starts_with("${") {
             return Err(unprocessable(
@@ -197,7 +222,7 @@ async fn checked_patch(call: &Call, input: PatchModel) -> Result<Map<String, Val
         }
     }
     if let Some(Some(name)) = &input.key_env {
-        check_key_variable(call, name, &variables)?;
+        check_key_variable(hub, name, variables)?;
     }
     set("default", text(input.model));
     set("provider", text(input.provider));
@@ -228,18 +253,14 @@ fn check_text(member: &str, text: &str) -> Result<(), Problem> {
 }
 
 /// A key comes from a variable of the tenant: whatever else this machine has is none of its business.
-fn check_key_variable(
-    call: &Call,
-    name: &str,
-    variables: &std::collections::BTreeSet<String>,
-) -> Result<(), Problem> {
+fn check_key_variable(hub: &Hub, name: &str, variables: &BTreeSet<String>) -> Result<(), Problem> {
     if classify_variable(name).is_some() {
         return Err(unprocessable(
             "keyEnv",
             "names a variable that is not for keys",
         ));
     }
-    if !call.hub.effective_documents().policy().env.allows(name) {
+    if !hub.effective_documents().policy().env.allows(name) {
         return Err(policy_problem(format!(
             "the policy does not allow `{name}` (`env.deny`)"
         )));
@@ -261,9 +282,8 @@ fn unprocessable(member: &str, reason: &str) -> Problem {
 }
 
 /// The section after a change. Other spellings of a changed key go, or they would stand beside it.
-fn merged_section(file: &ConfigFile, patch: Map<String, Value>) -> Map<String, Value> {
-    let document = file.get(&[]).cloned().unwrap_or_default();
-    let mut section = section_of(&document);
+fn merged_section(document: &Value, patch: Map<String, Value>) -> Map<String, Value> {
+    let mut section = section_of(document);
     for (key, value) in patch {
         let others: &[&str] = match key.as_str() {
             "default" => &["model"],

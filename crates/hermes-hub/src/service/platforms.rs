@@ -1,7 +1,7 @@
 //! Messaging platforms of a tenant: tokens are variables of the tenant, everything else is in `config.yaml` of its home. A
 //! tenant with a platform does not sleep.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hermes_config::{Platform, PlatformSettings, UnauthorizedDm};
 use schemars::JsonSchema;
@@ -188,25 +188,10 @@ pub(crate) async fn put(call: Call, input: PutPlatform) -> Result<Reply, Problem
     let name = input.platform;
     let platform = platform_of(name);
     let record = call.tenant()?.clone();
-    check_input(&input)?;
     let variables = own_variables(&call, &record).await?;
+    check_put(&input, &variables)?;
     let wanted = own_keys(&input);
-    for (key, value) in &wanted {
-        let variable = platform.variable(key.variable);
-        if !value.is_null() && variables.contains(&variable) {
-            let message = format!(
-                "the tenant's variable `{variable}` wins over `{}`; unset it first",
-                key.member
-            );
-            return Err(Problem::new(ProblemCode::Unprocessable, message)
-                .with_reason("no_effect")
-                .with_detail(key.member, format!("`{variable}` is set")));
-        }
-    }
     let default_variable = platform.variable("BOT_TOKEN");
-    if let Some(variable) = &input.token_env {
-        check_token_variable(variable, &default_variable, &variables)?;
-    }
     let mut secrets = BTreeMap::new();
     let tokens = [("BOT_TOKEN", input.token), ("APP_TOKEN", input.app_token)];
     for (what, token) in tokens {
@@ -277,6 +262,30 @@ async fn change_variables(call: &Call, mut change: TenantChange) -> Result<(), P
     Ok(())
 }
 
+/// Whether a platform could be put so, where the tenant has these variables.
+pub(crate) fn check_put(input: &PutPlatform, variables: &BTreeSet<String>) -> Result<(), Problem> {
+    check_input(input)?;
+    let platform = platform_of(input.platform);
+    for (key, value) in &own_keys(input) {
+        let variable = platform.variable(key.variable);
+        if !value.is_null() && variables.contains(&variable) {
+            let message = format!(
+                "the tenant's variable `{variable}` wins over `{}`; unset it first",
+                key.member
+            );
+            return Err(Problem::new(ProblemCode::Unprocessable, message)
+                .with_reason("no_effect")
+                .with_detail(key.member, format!("`{variable}` is set")));
+        }
+    }
+    match &input.token_env {
+        Some(variable) => {
+            check_token_variable(variable, &platform.variable("BOT_TOKEN"), variables)
+        }
+        None => Ok(()),
+    }
+}
+
 fn check_input(input: &PutPlatform) -> Result<(), Problem> {
     let refuse = |member: &'static str, message: &str| {
         Err(Problem::invalid(message).with_detail(member, "not possible here"))
@@ -324,7 +333,7 @@ fn check_input(input: &PutPlatform) -> Result<(), Problem> {
 fn check_token_variable(
     variable: &str,
     default_variable: &str,
-    variables: &std::collections::BTreeSet<String>,
+    variables: &BTreeSet<String>,
 ) -> Result<(), Problem> {
     let refuse = |message: String| {
         Err(Problem::new(ProblemCode::Unprocessable, message)

@@ -388,7 +388,7 @@ pub(crate) async fn restore(call: Call, _: TenantRef) -> Result<Reply, Problem> 
     tenant_reply(&call, &restored)
 }
 
-fn check_name(name: &str) -> Result<(), Problem> {
+pub(crate) fn check_name(name: &str) -> Result<(), Problem> {
     if (1..=200).contains(&name.chars().count()) {
         return Ok(());
     }
@@ -398,7 +398,7 @@ fn check_name(name: &str) -> Result<(), Problem> {
     )
 }
 
-fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Problem> {
+pub(crate) fn check_labels(labels: &BTreeMap<String, String>) -> Result<(), Problem> {
     let fits = labels.len() <= 64
         && labels
             .iter()

@@ -1,6 +1,9 @@
 //! The arguments of a REST request, merged from route, query and body.
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
 
 use axum::{
     body::Body,
@@ -24,13 +27,14 @@ use crate::{
 
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Reads all arguments, by their tool names.
+/// Reads all arguments, by their tool names. The text of a document in YAML is left in `yaml`.
 pub(crate) async fn read_arguments(
     most_bytes: usize,
     operation: &Operation,
     verb: HttpMethod,
     mut arguments: Map<String, Value>,
     request: Request,
+    yaml: Arc<OnceLock<String>>,
 ) -> Result<Map<String, Value>, Problem> {
     let query = request.uri().query().unwrap_or_default().to_owned();
     let media = media_type(request.headers());
@@ -66,6 +70,8 @@ pub(crate) async fn read_arguments(
             return Err(Problem::invalid("the body is not valid UTF-8"));
         };
         arguments.insert(whole.to_owned(), read_yaml_manifest(text)?.into());
+        // Read once.
+        let _ = yaml.set(text.to_owned());
         return Ok(arguments);
     }
     if !is_json {

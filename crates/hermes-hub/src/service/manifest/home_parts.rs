@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
-use super::{Manifest, ManifestFile, ManifestMemory, ManifestPart, ManifestRun, in_part};
+use super::{ManifestFile, ManifestMemory, ManifestPart, ManifestRun, in_part};
 use crate::{
     Problem, ProblemCode,
     api_types::{MemoryKind, PartOutcome},
@@ -12,11 +12,7 @@ use crate::{
         call::Call,
         character::{TextFile, read_text, write_text},
         files::open_workspace,
-        skills::{
-            install::{find_by_name, install_package, read_package},
-            installed_files,
-            package::SkillPackage,
-        },
+        skills::{install::install_package, installed_files, package::SkillPackage},
         workspace::{change_workspace, file_content},
     },
     storage::files::{CreateOutcome, Files, SharePath, WriteMode},
@@ -24,60 +20,13 @@ use crate::{
 
 /// A skill that a document names.
 pub(super) struct WantedSkill {
-    name: String,
+    pub(super) name: String,
     /// Absent if it only has to be there.
-    package: Option<SkillPackage>,
-    category: Option<String>,
+    pub(super) package: Option<SkillPackage>,
+    pub(super) category: Option<String>,
 }
 
 impl ManifestRun {
-    /// Checks what can be checked before anything is changed, and reads the skills.
-    pub(super) async fn check(&self, manifest: &Manifest) -> Result<Vec<WantedSkill>, Problem> {
-        self.check_record(manifest)?;
-        super::jobs::check_jobs(manifest.cron.iter().flatten())?;
-        for file in manifest.files.iter().flatten() {
-            wanted_file(file)?;
-        }
-        let mut wanted = Vec::new();
-        for skill in manifest.skills.iter().flatten() {
-            let part = format!("skills.{}", skill.name);
-            let is_from_library = skill.library == Some(true);
-            let is_named_only =
-                skill.files.is_none() && skill.archive.is_none() && !is_from_library;
-            let package = if is_named_only {
-                None
-            } else {
-                let files = skill.files.clone();
-                let archive = skill.archive.as_deref();
-                let package =
-                    read_package(&self.call, &skill.name, files, archive, is_from_library).await;
-                Some(package.map_err(in_part(&part))?)
-            };
-            let present = match &self.tenant {
-                Some(tenant) if is_named_only => {
-                    find_by_name(&self.call, tenant, &skill.name).await?
-                }
-                _ => None,
-            };
-            if is_named_only && present.is_none() {
-                return Err(Problem::new(
-                    ProblemCode::Unprocessable,
-                    format!(
-                        "`{part}` is not there; give its `files`, an `archive` or `library: true` (and `path` for \
-                         `hermes tenant apply`)"
-                    ),
-                )
-                .with_detail(format!("/skills/{}", skill.name), "no content"));
-            }
-            wanted.push(WantedSkill {
-                name: skill.name.clone(),
-                package,
-                category: skill.category.clone(),
-            });
-        }
-        Ok(wanted)
-    }
-
     pub(super) async fn apply_texts(
         &mut self,
         soul: Option<String>,
@@ -200,11 +149,10 @@ impl ManifestRun {
     }
 }
 
-fn wanted_file(file: &ManifestFile) -> Result<(SharePath, Bytes), Problem> {
-    let path = SharePath::parse(&file.path).map_err(in_part("files"))?;
-    let content = file_content(file.content.clone(), file.content_base64.as_deref());
-    let part = format!("files.{path}");
-    Ok((path, content.map_err(in_part(&part))?))
+pub(super) fn wanted_file(file: &ManifestFile) -> Result<(SharePath, Bytes), Problem> {
+    let path = SharePath::parse(&file.path)?;
+    let content = file_content(file.content.clone(), file.content_base64.as_deref())?;
+    Ok((path, content))
 }
 
 /// What a file has, if it is no longer than what it is compared with; empty bytes stand for another length.

@@ -4,34 +4,56 @@ use hermes_store::cron::Schedule;
 use jiff::Zoned;
 use serde_json::{Map, Value, json};
 
-use super::{ManifestPart, ManifestRun, in_part, reply_value};
+use super::{ManifestPart, ManifestRun, in_place, pointer, reply_value};
 use crate::{Problem, ProblemCode, api_types::PartOutcome, service::cron};
 
-/// Every job needs a name, and no two have the same.
-pub(super) fn check_jobs<'a>(
-    jobs: impl Iterator<Item = &'a Map<String, Value>>,
-) -> Result<(), Problem> {
-    let mut names = Vec::new();
-    for job in jobs {
-        let refused = |reason: &str| {
-            Problem::new(ProblemCode::Unprocessable, format!("`cron`: {reason}"))
-                .with_detail("/cron", reason)
-        };
-        let name = job.get("name").and_then(Value::as_str).unwrap_or_default();
-        if name.is_empty() {
-            return Err(refused("a job needs a `name`, by which it is found again"));
-        }
-        if names.contains(&name) {
-            return Err(refused("two jobs have the same `name`"));
-        }
-        names.push(name);
-        cron::check_new_job(job.clone(), &Zoned::now())
-            .map_err(in_part(&format!("cron.{name}")))?;
-    }
-    Ok(())
-}
-
 impl ManifestRun {
+    /// Every job needs a name, and no two have the same. All of them keep the rules of the policy.
+    pub(super) async fn check_jobs(&self, jobs: &[Map<String, Value>]) -> Result<(), Problem> {
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let present = self.present_jobs().await?;
+        let mut count = present.len();
+        let mut names = Vec::new();
+        let now = Zoned::now();
+        for (index, job) in jobs.iter().enumerate() {
+            let place = ["cron".to_owned(), index.to_string()];
+            let refused = |reason: &str| {
+                Problem::new(ProblemCode::Unprocessable, format!("`cron`: {reason}"))
+                    .with_detail(pointer(&place), reason)
+            };
+            let name = job.get("name").and_then(Value::as_str).unwrap_or_default();
+            if name.is_empty() {
+                return Err(refused("a job needs a `name`, by which it is found again"));
+            }
+            if names.contains(&name) {
+                return Err(refused("two jobs have the same `name`"));
+            }
+            names.push(name);
+            let checked = match present.iter().find(|known| known["name"] == name) {
+                Some(before) => {
+                    let changes = different_members(before, job);
+                    cron::check_job_changes(&self.call, changes, &now)
+                }
+                None => {
+                    count += 1;
+                    cron::check_new_job(&self.call, job.clone(), count - 1, &now)
+                }
+            };
+            checked.map_err(in_place(&format!("cron.{name}"), &place))?;
+        }
+        Ok(())
+    }
+
+    async fn present_jobs(&self) -> Result<Vec<Value>, Problem> {
+        let present = match self.part_input("cron", Map::new())? {
+            Some((call, input)) => reply_value(&cron::list(call, input).await?)?,
+            None => Value::Null,
+        };
+        Ok(present["jobs"].as_array().cloned().unwrap_or_default())
+    }
+
     pub(super) async fn apply_jobs(
         &mut self,
         jobs: Vec<Map<String, Value>>,
@@ -39,11 +61,7 @@ impl ManifestRun {
         if jobs.is_empty() {
             return Ok(());
         }
-        let present = match self.part_input("cron", Map::new())? {
-            Some((call, input)) => reply_value(&cron::list(call, input).await?)?,
-            None => Value::Null,
-        };
-        let present = present["jobs"].as_array().cloned().unwrap_or_default();
+        let present = self.present_jobs().await?;
         for job in jobs {
             let name = job.get("name").cloned().unwrap_or_default();
             let part = format!("cron.{}", name.as_str().unwrap_or_default());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{ManifestPart, ManifestRun, in_part, read_input, reply_value, to_snake_case};
+use super::{ManifestPart, ManifestRun, in_part, reply_value, to_snake_case};
 use crate::{
     Problem, ProblemCode,
     api_types::PartOutcome,
@@ -17,7 +17,6 @@ const PLATFORM_SECRETS: [&str; 2] = ["token", "appToken"];
 impl ManifestRun {
     pub(super) async fn apply_model(&mut self, wanted: &Map<String, Value>) -> Result<(), Problem> {
         let members = snake_members(wanted);
-        check_input::<model::PatchModel>("model", members.clone())?;
         let before = match self.part_input("model", Map::new())? {
             Some((call, input)) => reply_value(&model::get(call, input).await?)?,
             None => Value::Null,
@@ -117,7 +116,6 @@ impl ManifestRun {
         wanted: &Map<String, Value>,
     ) -> Result<(), Problem> {
         let members = snake_members(wanted);
-        check_input::<limits::PatchLimits>("limits", members.clone())?;
         let before = match self.part_input("limits", Map::new())? {
             Some((call, input)) => reply_value(&limits::get(call, input).await?)?,
             None => Value::Null,
@@ -181,7 +179,10 @@ impl ManifestRun {
 }
 
 /// A platform looks for its token in a variable of a certain name by itself, now or when that is set.
-fn without_default_token(platform: &str, mut members: Map<String, Value>) -> Map<String, Value> {
+pub(super) fn without_default_token(
+    platform: &str,
+    mut members: Map<String, Value>,
+) -> Map<String, Value> {
     let default = format!("{}_BOT_TOKEN", platform.to_ascii_uppercase());
     if members.get("tokenEnv").and_then(Value::as_str) == Some(default.as_str()) {
         members.shift_remove("tokenEnv");
@@ -207,18 +208,9 @@ fn shown(reply: Result<Reply, Problem>) -> Result<Value, Problem> {
     }
 }
 
-fn snake_members(members: &Map<String, Value>) -> Map<String, Value> {
+pub(super) fn snake_members(members: &Map<String, Value>) -> Map<String, Value> {
     let members = members.iter();
     members
         .map(|(name, value)| (to_snake_case(name), value.clone()))
         .collect()
-}
-
-/// Refuses members that the operation does not take, before anything is changed.
-fn check_input<T: serde::de::DeserializeOwned>(
-    part: &str,
-    mut members: Map<String, Value>,
-) -> Result<(), Problem> {
-    members.insert("tenant_id".into(), "checked".into());
-    read_input::<T>(part, members).map(drop)
 }

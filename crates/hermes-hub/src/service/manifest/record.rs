@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{Manifest, ManifestPart, ManifestRun, in_part, read_input};
+use super::{Manifest, ManifestPart, ManifestRun, in_place, pointer, read_input};
 use crate::{
-    Problem, ProblemCode, TenantId,
+    GroupId, Problem, ProblemCode, TenantId,
     api_types::{MemberAccess, PartOutcome, new_uid},
     hub::{CachedTenant, provisioning::wait_for_home},
     service::{
@@ -21,8 +21,19 @@ use crate::{
 const REFERENCES: [&str; 4] = ["${env:", "${file:", "${cmd:", "${keyring:"];
 
 impl ManifestRun {
-    /// Checks what can be checked before anything is changed.
-    pub(super) fn check_record(&self, manifest: &Manifest) -> Result<(), Problem> {
+    /// Checks the members of the record.
+    pub(super) async fn check_record(&self, manifest: &Manifest) -> Result<(), Problem> {
+        if let Some(name) = &manifest.name {
+            tenants::check_name(name).map_err(in_place("name", &["name"]))?;
+        }
+        if let Some(labels) = &manifest.labels {
+            let mut wanted = match &self.tenant {
+                Some(tenant) => tenant.labels.clone(),
+                None => BTreeMap::new(),
+            };
+            merge(&mut wanted, labels);
+            tenants::check_labels(&wanted).map_err(in_place("labels", &["labels"]))?;
+        }
         let variables = manifest.env.iter().flatten();
         let set: BTreeMap<String, String> = variables
             .filter_map(|(name, value)| Some((name.clone(), value.clone()?)))
@@ -39,13 +50,15 @@ impl ManifestRun {
                          the value"
                     ),
                 )
-                .with_detail(format!("/env/{name}"), "unresolved reference"));
+                .with_detail(pointer(&["env", name]), "unresolved reference"));
             }
         }
         let uid = new_uid().map_err(|error| Problem::internal(&error))?;
-        encrypt_variables(&self.call.hub, &uid, set).map_err(in_part("env"))?;
+        encrypt_variables(&self.call.hub, &uid, set).map_err(in_place("env", &["env"]))?;
         if let Some(flavor) = &manifest.flavor {
-            self.call.hub.effective_documents().check_flavor(flavor)?;
+            let documents = self.call.hub.effective_documents();
+            let checked = documents.check_flavor(flavor);
+            checked.map_err(in_place("flavor", &["flavor"]))?;
         }
         for (group, access) in manifest.groups.iter().flatten() {
             let is_known = access
@@ -56,7 +69,18 @@ impl ManifestRun {
                     ProblemCode::Unprocessable,
                     format!("`groups.{group}` must be `read`, `write` or null"),
                 )
-                .with_detail(format!("/groups/{group}"), "unknown access"));
+                .with_detail(pointer(&["groups", group]), "unknown access"));
+            }
+            let known = match GroupId::parse(group) {
+                Ok(id) => self.call.hub.state().group(&id).await?,
+                Err(_) => None,
+            };
+            if known.is_none() && access.is_some() {
+                return Err(Problem::precondition(format!(
+                    "there is no group `{}`; create it first",
+                    group.chars().take(80).collect::<String>()
+                ))
+                .with_detail(pointer(&["groups", group]), "unknown group"));
             }
         }
         Ok(())

@@ -262,6 +262,105 @@ async fn a_document_that_is_wrong_anywhere_changes_nothing() {
 }
 
 #[tokio::test]
+async fn every_part_is_checked_before_the_first_is_made() {
+    let site = prepared().await;
+    let policy =
+        json!({"cron": {"maxJobs": 1, "minIntervalMinutes": 60}, "models": {"allow": ["gpt-*"]}});
+    site.put("/v1/agent-policy", &policy).await.expect(200);
+    site.tenant(json!({"id": "acme"})).await;
+    let before = site.get(MANIFEST).await.expect(200);
+    let job =
+        |name: &str, schedule: &str| json!({"name": name, "schedule": schedule, "prompt": "x"});
+    let file = |path: &str| json!({"path": path, "content": "0123456789"});
+    for (part, place) in [
+        (json!({"name": "x".repeat(201)}), "/name"),
+        (json!({"labels": {"": "x"}}), "/labels"),
+        (json!({"groups": {"missing": "read"}}), "/groups/missing"),
+        (json!({"model": {"keyEnv": "NOT_THERE"}}), "/model/keyEnv"),
+        (json!({"model": {"baseUrl": "ftp://x"}}), "/model/baseUrl"),
+        (json!({"model": {"contextLength": "many"}}), "/model"),
+        (json!({"model": {"model": "other"}}), "/model/model"),
+        (
+            json!({"mcpServers": {"a b": {"command": "x"}}}),
+            "/mcpServers/a b",
+        ),
+        (
+            json!({"mcpServers": {"x": {"comand": "y"}}}),
+            "/mcpServers/x/comand",
+        ),
+        (
+            json!({"mcpServers": {"x": {"url": "https://x", "headers": {"A": "${NOT_THERE}"}}}}),
+            "/mcpServers/x/headers/A",
+        ),
+        (json!({"soul": "x".repeat(20_001)}), "/soul"),
+        (
+            json!({"memory": {"user": "x".repeat(2000)}}),
+            "/memory/user",
+        ),
+        (
+            json!({"skills": [{"name": "minutes", "library": true}, {"name": "minutes", "library": true}]}),
+            "/skills/1",
+        ),
+        (json!({"files": [file("a"), file("a")]}), "/files/1"),
+        (json!({"files": [file("a"), file("/b")]}), "/files/1"),
+        (
+            json!({"files": [file("a")], "storage": {"quotaBytes": 9}}),
+            "/storage/quotaBytes",
+        ),
+        (
+            json!({"platforms": {"telgram": {"allowFrom": []}}}),
+            "/platforms/telgram",
+        ),
+        (
+            json!({"platforms": {"discord": {"tokenEnv": "NOT_THERE"}}}),
+            "/platforms/discord/tokenEnv",
+        ),
+        (
+            json!({"platforms": {"telegram": {"allowedRoles": ["1"]}}}),
+            "/platforms/telegram/allowedRoles",
+        ),
+        (json!({"cron": [job("a", "* * * * *")]}), "/cron/0"),
+        (
+            json!({"cron": [job("a", "0 9 * * 1"), job("b", "0 9 * * 2")]}),
+            "/cron/1",
+        ),
+        (json!({"limits": {"runsPerDay": -1}}), "/limits"),
+    ] {
+        let mut body = json!({"name": "New", "env": {"A": "b"}, "soul": "x"});
+        for (member, value) in part.as_object().unwrap() {
+            body[member] = value.clone();
+        }
+        // Of a tenant that is there, of a new one, and of one that is only compared.
+        for route in [
+            MANIFEST,
+            "/v1/tenants/new/manifest",
+            "/v1/tenants/new/manifest?dryRun=true",
+        ] {
+            let refused = site.put(route, &body).await;
+            assert!(
+                (400..500).contains(&refused.status) || refused.status == 507,
+                "{part}: {}",
+                refused.text
+            );
+            let named = refused.json()["details"][0]["field"]
+                .as_str()
+                .unwrap()
+                .to_owned();
+            assert!(named.starts_with(place), "{part}: {}", refused.text);
+        }
+        assert_eq!(site.get(MANIFEST).await.expect(200), before, "{part}");
+        site.get("/v1/tenants/new").await.expect(404);
+    }
+    // What an earlier part makes, a later one can refer to.
+    let body = json!({"env": {"KEY": "x"}, "model": {"model": "gpt-5", "keyEnv": "KEY"},
+        "mcpServers": {"x": {"url": "https://x.example", "headers": {"A": "${KEY}"}}},
+        "platforms": {"telegram": {"tokenEnv": "KEY"}}});
+    site.put("/v1/tenants/new/manifest", &body)
+        .await
+        .expect(201);
+}
+
+#[tokio::test]
 async fn the_same_document_is_taken_as_yaml_and_mistakes_are_told_with_their_place() {
     let site = prepared().await;
     let put = async |media: &str, text: &str| {
@@ -286,6 +385,11 @@ async fn the_same_document_is_taken_as_yaml_and_mistakes_are_told_with_their_pla
         ),
         ("name: New\nname: Other\n", "line 2", "line 2"),
         ("name: [New\n", "line", "line"),
+        (
+            "name: New\ncron:\n  - { name: a, schedule: whenever, prompt: x }\n",
+            "line 3, column 16",
+            "/cron/0/schedule",
+        ),
     ] {
         let refused = put("application/yaml; charset=utf-8", text)
             .await

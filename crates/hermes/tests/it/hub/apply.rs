@@ -100,6 +100,40 @@ fn several_documents_come_from_stdin_and_one_mistake_stops_them_all() {
 }
 
 #[test]
+fn what_the_hub_refuses_is_told_with_its_place_and_nothing_is_made_before() {
+    let (hub, _) = prepared();
+    let apply = ["tenant", "apply", "-f", "-"];
+    for (text, place, reason) in [
+        (
+            "id: one\n---\nid: two\nmodel:\n  model: gpt-5\n  keyEnv: NOT_THERE\n",
+            "line 6, column 3",
+            "no variable `NOT_THERE`",
+        ),
+        (
+            "id: one\nmcpServers:\n  time: { comand: uvx }\n",
+            "line 3",
+            "comand",
+        ),
+        (
+            "id: one\nsoul: x\ncron:\n  - { name: a, schedule: '0 9 * * 1', prompt: x }\n  - { name: b, schedule: whenever, prompt: x }\n",
+            "line 5, column 16",
+            "cron.b",
+        ),
+        (
+            "id: one\nplatforms:\n  telegram:\n    tokenEnv: TELEGRAM\n",
+            "line 4, column 5",
+            "no variable `TELEGRAM`",
+        ),
+    ] {
+        let refused = hub.run_with_input(&apply, text);
+        assert_ne!(refused.code, 0, "{text}");
+        assert!(refused.stderr.contains(place), "{text}: {refused:?}");
+        assert!(refused.stderr.contains(reason), "{text}: {refused:?}");
+        hub.run(&["tenant", "get", "one"]).exits_with(3);
+    }
+}
+
+#[test]
 fn what_is_in_a_home_is_changed_without_a_shell() {
     let hub = HubProcess::with_acme();
     let local = hub.home.beside("local");

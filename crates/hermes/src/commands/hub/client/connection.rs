@@ -75,6 +75,11 @@ impl<'c> HubClient<'c> {
         self.context.output
     }
 
+    /// Whether it is on this machine.
+    pub(crate) fn is_of_this_machine(&self) -> bool {
+        token::is_this_machine(&self.base)
+    }
+
     /// How it is called.
     pub(crate) fn address(&self) -> &str {
         self.base.as_str().trim_end_matches('/')
@@ -419,7 +424,9 @@ pub(super) fn problem_failure(status: u16, document: &Value, has_token: bool) ->
         Some(message) => printable(message).into_owned(),
         None => status_message(status, document),
     };
-    let failure = Failure::new(failure_kind(status), message);
+    let mut failure = Failure::new(failure_kind(status), message);
+    let place = document.pointer("/details/0/field").and_then(Value::as_str);
+    failure.member = place.map(Into::into);
     let failure = match (status, has_token) {
         (401, false) => failure.hint(
             "set `HERMES_HUB_TOKEN`, or name a file with `--token-file`; a Hub of this machine keeps its first one in \

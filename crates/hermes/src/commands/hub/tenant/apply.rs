@@ -22,16 +22,31 @@ pub(super) fn run(hub: &HubClient<'_>, args: &TenantApplyArgs) -> Result<(), Fai
         _ => Path::new("."),
     };
     // All of them are read before the first is sent.
-    let documents = read_documents(&args.file.display().to_string(), &text, base)?;
+    let file = args.file.display().to_string();
+    let documents = read_documents(&file, &text, base)?;
     let is_dry = args.dry_run || args.diff;
+    let call = |document: &TenantDocument<'_>, is_dry: bool| {
+        tenant_call("put_manifest", &document.tenant)
+            .with("manifest", Value::Object(document.manifest.clone()))
+            .with_flag("dry_run", is_dry)
+    };
+    if documents.len() > 1 && !is_dry {
+        // A mistake in the last one keeps the first one from being made, too.
+        for (index, document) in documents.iter().enumerate() {
+            // What an earlier one of the same tenant makes is not there yet.
+            let is_same = |other: &TenantDocument<'_>| other.tenant == document.tenant;
+            if documents[..index].iter().any(is_same) {
+                continue;
+            }
+            let checked = hub.call_quietly(&call(document, true));
+            checked.map_err(|failure| document.add_place(failure))?;
+        }
+    }
     for document in documents {
-        let TenantDocument { tenant, manifest } = document;
-        let call = tenant_call("put_manifest", &tenant)
-            .with("manifest", Value::Object(manifest))
-            .with_flag("dry_run", is_dry);
-        let answer = hub.call(&call)?;
+        let answer = hub.call(&call(&document, is_dry));
+        let answer = answer.map_err(|failure| document.add_place(failure))?;
         if !hub.output().is_json() {
-            show_report(hub, &tenant, &answer.value, args.diff);
+            show_report(hub, &document.tenant, &answer.value, args.diff);
         }
     }
     Ok(())

@@ -4,7 +4,9 @@
 use std::path::Path;
 
 use hermes_config::{find_yaml_key, read_yaml};
-use hermes_hub::operations::manifest_members::{LocalMembers, find_wrong_member, spell_variables};
+use hermes_hub::operations::manifest_members::{
+    LocalMembers, find_pointer_in_yaml, find_wrong_member, spell_variables,
+};
 use serde_json::{Map, Value};
 
 use crate::{
@@ -13,12 +15,31 @@ use crate::{
 };
 
 /// A document that can be sent.
-pub(super) struct TenantDocument {
+pub(super) struct TenantDocument<'a> {
     pub(super) tenant: String,
     pub(super) manifest: Map<String, Value>,
+    source: DocumentText<'a>,
+}
+
+impl TenantDocument<'_> {
+    /// Says where in the file something is that the Hub refuses.
+    pub(super) fn add_place(&self, mut failure: Failure) -> Failure {
+        let member = failure.member.as_deref();
+        let place = member.and_then(|member| find_pointer_in_yaml(self.source.text, member));
+        if let Some((line, column)) = place {
+            failure.message = format!(
+                "`{}`, line {}, column {column}: {}",
+                self.source.file,
+                line + self.source.lines_before,
+                failure.message
+            );
+        }
+        failure
+    }
 }
 
 /// One document of a file, with what is needed to say where something is.
+#[derive(Clone, Copy)]
 struct DocumentText<'a> {
     file: &'a str,
     text: &'a str,
@@ -27,11 +48,11 @@ struct DocumentText<'a> {
 }
 
 /// Reads all documents of a file. Relative paths in them begin at `base`.
-pub(super) fn read_documents(
-    file: &str,
-    text: &str,
+pub(super) fn read_documents<'a>(
+    file: &'a str,
+    text: &'a str,
     base: &Path,
-) -> Result<Vec<TenantDocument>, Failure> {
+) -> Result<Vec<TenantDocument<'a>>, Failure> {
     let mut documents = Vec::new();
     for source in split_documents(file, text) {
         let document = read_yaml(source.text).map_err(|error| {
@@ -77,12 +98,12 @@ fn split_documents<'a>(file: &'a str, text: &'a str) -> Vec<DocumentText<'a>> {
     documents
 }
 
-impl DocumentText<'_> {
+impl<'a> DocumentText<'a> {
     fn prepare(
-        &self,
+        self,
         mut manifest: Map<String, Value>,
         base: &Path,
-    ) -> Result<TenantDocument, Failure> {
+    ) -> Result<TenantDocument<'a>, Failure> {
         spell_variables(&mut manifest);
         self.check_members(&manifest)?;
         let Some(tenant) = manifest
@@ -107,7 +128,11 @@ impl DocumentText<'_> {
                 }
             }
         }
-        Ok(TenantDocument { tenant, manifest })
+        Ok(TenantDocument {
+            tenant,
+            manifest,
+            source: self,
+        })
     }
 
     /// Resolves `${env:NAME}` in variables, by the environment of this command.
