@@ -6,6 +6,7 @@ use std::{
     collections::BTreeMap,
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 mod build;
@@ -148,6 +149,8 @@ pub struct DatabaseSettings {
     pub listen_url: Option<Secret<String>>,
     /// Of this node to PostgreSQL.
     pub max_connections: u32,
+    /// How long PostgreSQL may take for a statement. Then the connection is given up.
+    pub timeout: Duration,
 }
 
 impl DatabaseSettings {

@@ -64,6 +64,8 @@ struct ProxyState {
     fault: watch::Sender<NetworkFault>,
     /// Counts [`ChaosProxy::cut_connections`].
     cuts: watch::Sender<u64>,
+    /// Counts [`ChaosProxy::swallow_connections`].
+    swallowed: watch::Sender<u64>,
     replies: Mutex<ProxyReply>,
     connections: Mutex<usize>,
 }
@@ -85,6 +87,7 @@ impl ChaosProxy {
             upstream: upstream.into(),
             fault: watch::Sender::new(NetworkFault::None),
             cuts: watch::Sender::new(0),
+            swallowed: watch::Sender::new(0),
             replies: Mutex::new(ProxyReply {
                 times: 0,
                 reply: Vec::new(),
@@ -112,6 +115,12 @@ impl ChaosProxy {
     /// Closes the connections that are open; new ones are accepted.
     pub fn cut_connections(&self) {
         self.state.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// From now on nothing passes over the connections that are open, and nothing closes them, as if the machine behind
+    /// them had vanished. New ones work.
+    pub fn swallow_connections(&self) {
+        self.state.swallowed.send_modify(|count| *count += 1);
     }
 
     /// Answers the next connections itself, with these bytes, and closes them. Open connections are closed, so that
@@ -159,6 +168,8 @@ async fn pass_on(mut near: TcpStream, state: &ProxyState) -> io::Result<()> {
     }
     let mut cuts = state.cuts.subscribe();
     cuts.mark_unchanged();
+    let mut swallowed = state.swallowed.subscribe();
+    swallowed.mark_unchanged();
     let mut fault = state.fault.subscribe();
     if *fault.borrow_and_update() == NetworkFault::Cut {
         return Ok(());
@@ -176,11 +187,19 @@ async fn pass_on(mut near: TcpStream, state: &ProxyState) -> io::Result<()> {
             }
         }
     };
+    tokio::pin!(passed);
     tokio::select! {
-        passed = passed => passed,
-        _ = cuts.changed() => Ok(()),
-        _ = fault.wait_for(|fault| *fault == NetworkFault::Cut) => Ok(()),
+        passed = &mut passed => return passed,
+        _ = swallowed.changed() => {}
+        _ = cuts.changed() => return Ok(()),
+        _ = fault.wait_for(|fault| *fault == NetworkFault::Cut) => return Ok(()),
     }
+    // Both ends stay open, and nobody reads from them.
+    tokio::select! {
+        _ = cuts.changed() => {}
+        _ = fault.wait_for(|fault| *fault == NetworkFault::Cut) => {}
+    }
+    Ok(())
 }
 
 /// Reads the head of a request and what came with it, and replies.

@@ -3,6 +3,7 @@
 use std::{
     net::SocketAddr,
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 use hermes_config::Secret;
@@ -154,6 +155,7 @@ impl DatabaseSettings {
             url: Secret::new(url),
             listen_url: values.text("database.listen_url")?.map(Secret::new),
             max_connections: values.count::<u32>("database.max_connections", 16)?,
+            timeout: Duration::from_secs(values.count("database.timeout_seconds", 5)?),
         };
         // Without the address: it may have a password.
         if settings.sqlite_path().is_none() && !settings.is_postgres() {
@@ -165,7 +167,13 @@ impl DatabaseSettings {
         if settings.max_connections < 3 {
             return Err(invalid_value(
                 "database.max_connections",
-                "must be at least 3",
+                "must be at least 3: one for reads, one for writes, and one to replace that while it is being closed",
+            ));
+        }
+        if !(1..=60).contains(&settings.timeout.as_secs()) {
+            return Err(invalid_value(
+                "database.timeout_seconds",
+                "must be from 1 to 60: requests that wait for longer are answered with 503",
             ));
         }
         Ok(settings)

@@ -146,7 +146,17 @@ fn passwords_of_databases_come_from_references_and_are_never_shown() {
     let wrong = wrong.unwrap_err().to_string();
     assert!(wrong.contains("`database.url`"), "{wrong}");
     assert!(!wrong.contains("hunter2"), "{wrong}");
-    assert!(load("database: {max_connections: 2}", &[], &[]).is_err());
+    let few = load("database: {max_connections: 2}", &[], &[]).unwrap_err();
+    assert!(few.to_string().contains("one for reads"), "{few}");
+    assert!(load("database: {max_connections: 3}", &[], &[]).is_ok());
+    for seconds in [0, 61] {
+        let wrong = load(
+            &format!("database: {{timeout_seconds: {seconds}}}"),
+            &[],
+            &[],
+        );
+        assert!(wrong.unwrap_err().to_string().contains("1 to 60"));
+    }
 }
 
 #[test]

@@ -16,7 +16,7 @@ const ENV_PREFIX: &str = "HERMES_HUB_";
 /// Variables with this prefix that belong to the command line.
 const CLIENT_VARIABLES: [&str; 2] = ["URL", "TOKEN"];
 /// The known keys, dotted as they are nested in the file.
-pub(super) const KEYS: [&str; 72] = [
+pub(super) const KEYS: [&str; 73] = [
     "listen",
     "public_url",
     "data_dir",
@@ -29,6 +29,7 @@ pub(super) const KEYS: [&str; 72] = [
     "database.url",
     "database.listen_url",
     "database.max_connections",
+    "database.timeout_seconds",
     "objects.url",
     "objects.endpoint",
     "objects.region",

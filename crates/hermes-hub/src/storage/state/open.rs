@@ -118,6 +118,7 @@ impl From<&DatabaseSettings> for PostgresOptions {
             url: settings.url.clone(),
             listen_url: settings.listen_url.clone(),
             max_connections: settings.max_connections,
+            timeout: settings.timeout,
         }
     }
 }

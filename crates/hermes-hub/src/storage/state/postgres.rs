@@ -69,12 +69,8 @@ use self::{
 
 /// Long enough for a busy server, short enough for a caller who waits.
 const ACQUIRE_TIMEOUT: Duration = Duration::from_secs(4);
-/// Of one statement.
-const STATEMENT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The server does not wait for longer than that either. A node that stands still holds no locks for long.
-const BEGIN_WRITE: &str = "BEGIN; SET LOCAL statement_timeout = 5000; SET LOCAL lock_timeout = 2000; \
-     SET LOCAL idle_in_transaction_session_timeout = 5000";
-const BEGIN_READ: &str = "BEGIN READ ONLY; SET LOCAL statement_timeout = 5000";
+/// How long a change waits for its turn.
+const MAX_TURN_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub struct PostgresState {
@@ -106,7 +102,7 @@ impl PostgresState {
     /// A connection to read from.
     async fn read(&self) -> Result<Session, StateError> {
         if self.server.is_pooled {
-            let begun = self.readers.begin_with(BEGIN_READ).await;
+            let begun = self.readers.begin_with(self.server.begin_read()).await;
             return Ok(Session::in_transaction(
                 begun.map_err(session::database_error)?,
                 &self.server,
@@ -116,11 +112,7 @@ impl PostgresState {
     }
 
     async fn read_directly(&self) -> Result<Session, StateError> {
-        let connection = self.readers.acquire().await;
-        Ok(Session::direct(
-            connection.map_err(session::database_error)?,
-            &self.server,
-        ))
+        Session::reading(&self.readers, &self.server).await
     }
 
     /// A connection that sees one moment of the database for all that it reads.
@@ -138,10 +130,10 @@ impl PostgresState {
     /// Begins a change. It shares its commit with others that wait at the same time.
     async fn begin_change(&self) -> Result<GroupedWrite, StateError> {
         let begun = write_group::begin(&self.group);
-        match tokio::time::timeout(STATEMENT_TIMEOUT, begun).await {
+        match tokio::time::timeout(MAX_TURN_WAIT.max(self.server.timeout), begun).await {
             Ok(begun) => begun,
             Err(_) => Err(StateError::Unavailable(
-                "no write could begin within five seconds".into(),
+                "no write could begin in time".into(),
             )),
         }
     }
@@ -156,7 +148,7 @@ fn open_pools(
     let mut options = options.clone().disable_statement_logging();
     if !server.is_pooled {
         // A pooler takes no options, and its transactions have the same.
-        let milliseconds = STATEMENT_TIMEOUT.as_millis().to_string();
+        let milliseconds = server.timeout.as_millis().to_string();
         options = options.options([("statement_timeout", milliseconds)]);
     }
     let pool = |connections: u32| {
@@ -180,10 +172,27 @@ fn open_pools(
                 })
             });
         }
-        // No question to the server: what other connections have found out is enough.
-        pool = pool.before_acquire(move |_, connection| {
-            let is_trusted = server.may_use(connection.age);
-            Box::pin(async move { Ok(is_trusted) })
+        // What other connections have found out is enough, unless this one was idle for long.
+        pool = pool.before_acquire(move |connection, known| {
+            let server = server.clone();
+            Box::pin(async move {
+                use sqlx::Connection as _;
+                if !server.may_use(known.age) {
+                    return Ok(false);
+                }
+                let Some(limit) = server.ping_timeout(known.idle_for) else {
+                    return Ok(true);
+                };
+                let is_there = matches!(
+                    tokio::time::timeout(limit, connection.ping()).await,
+                    Ok(Ok(()))
+                );
+                if !is_there {
+                    // Those that were made before need not be asked one by one.
+                    server.mark_replaced();
+                }
+                Ok(is_there)
+            })
         });
         pool.connect_lazy_with(options.clone())
     };

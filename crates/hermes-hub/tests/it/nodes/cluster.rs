@@ -106,6 +106,11 @@ impl Cluster {
         self.node_with(id, &self.url, room).await
     }
 
+    /// A node with other settings.
+    pub(crate) async fn node_as(&self, id: &str, change: impl FnOnce(&mut Settings)) -> Node {
+        self.node_with(id, &self.url, change).await
+    }
+
     async fn node_with(&self, id: &str, url: &str, change: impl FnOnce(&mut Settings)) -> Node {
         let directory = self.directory.path().join(id);
         std::fs::create_dir_all(&directory).unwrap();
@@ -141,6 +146,7 @@ pub(crate) async fn open_state(url: &str, node: &str) -> Arc<dyn State> {
         url: url.to_owned().into(),
         listen_url: None,
         max_connections: 6,
+        timeout: Duration::from_secs(5),
     };
     Arc::new(PostgresState::open(&options, node).await.unwrap())
 }

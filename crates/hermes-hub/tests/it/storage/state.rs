@@ -86,10 +86,20 @@ fn create_database() -> TestDatabase {
 }
 
 pub(crate) async fn open_postgres(url: String, node: &str) -> Arc<dyn State> {
+    open_postgres_with(url, node, 5, Duration::from_secs(5)).await
+}
+
+pub(crate) async fn open_postgres_with(
+    url: String,
+    node: &str,
+    max_connections: u32,
+    timeout: Duration,
+) -> Arc<dyn State> {
     let options = PostgresOptions {
         url: Secret::new(url),
         listen_url: None,
-        max_connections: 5,
+        max_connections,
+        timeout,
     };
     Arc::new(PostgresState::open(&options, node).await.unwrap())
 }

@@ -15,6 +15,7 @@ mod cron;
 #[path = "state/documents.rs"]
 mod documents;
 mod faults;
+mod few_connections;
 #[path = "state/files.rs"]
 mod files;
 mod grouped_writes;
@@ -25,6 +26,7 @@ mod growth;
 mod hub_events;
 #[path = "state/idempotency.rs"]
 mod idempotency;
+mod lost_machine;
 #[path = "state/mcp_sessions.rs"]
 mod mcp_sessions;
 mod moved_events;
@@ -50,5 +52,5 @@ mod webhooks;
 
 use super::state::{
     StateFixture, entry, job_id, new_run, new_token, next_millisecond, open_postgres,
-    or_lease_lost, tenant_id,
+    open_postgres_with, or_lease_lost, tenant_id,
 };

@@ -7,7 +7,7 @@ use sqlx::{Postgres, QueryBuilder};
 use tokio::sync::watch;
 
 use super::{
-    BEGIN_WRITE, PostgresState, Session, retention::MAX_DELETED, session, storable, to_column,
+    PostgresState, Session, retention::MAX_DELETED, session, storable, to_column,
     write_group::GroupedWrite,
 };
 use crate::{
@@ -68,7 +68,7 @@ impl PostgresState {
 
     /// A transaction of its own, so that what it locks is not locked until others are done.
     pub(super) async fn begin_alone(&self) -> Result<Session, StateError> {
-        let begun = self.readers.begin_with(BEGIN_WRITE).await;
+        let begun = self.readers.begin_with(self.server.begin_write()).await;
         let begun = begun.map_err(session::database_error)?;
         Ok(Session::in_transaction(begun, &self.server))
     }

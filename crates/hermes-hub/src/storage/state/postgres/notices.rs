@@ -31,7 +31,8 @@ const MAX_PAYLOAD_BYTES: usize = 7_000;
 /// More than that is one notice of everything.
 const MAX_PENDING: usize = 2_000;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
-const SEND_TIMEOUT: Duration = Duration::from_secs(5);
+/// After so many timeouts without a notice, the server is asked whether it is there. A machine that vanished says nothing.
+const SILENT_TIMEOUTS: u32 = 4;
 /// A receiver that falls behind by more reads everything again.
 const BUFFERED: usize = 4_096;
 
@@ -39,6 +40,8 @@ const BUFFERED: usize = 4_096;
 pub(super) struct NodeNotices {
     shared: Arc<SharedNotices>,
     options: PgConnectOptions,
+    /// How long the server is waited for.
+    timeout: Duration,
     received: OnceLock<broadcast::Sender<Notice>>,
     tasks: TaskTracker,
     closing: CancellationToken,
@@ -58,10 +61,11 @@ impl fmt::Debug for NodeNotices {
 
 impl NodeNotices {
     /// The options lead to the server itself, not to a pooler.
-    pub(super) fn new(options: PgConnectOptions) -> Self {
+    pub(super) fn new(options: PgConnectOptions, timeout: Duration) -> Self {
         Self {
             shared: Arc::default(),
             options,
+            timeout,
             received: OnceLock::new(),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -76,14 +80,15 @@ impl NodeNotices {
 
     fn start(&self, node: &str) -> broadcast::Sender<Notice> {
         let received = broadcast::Sender::new(BUFFERED);
-        let pool = |connections| {
-            PgPoolOptions::new()
-                .max_connections(connections)
-                .acquire_timeout(SEND_TIMEOUT)
-                .connect_lazy_with(self.options.clone())
-        };
-        let sending = send_notices(Arc::clone(&self.shared), pool(1), node.to_owned());
-        let listening = listen(pool(1), received.clone(), node.to_owned());
+        let timeout = self.timeout;
+        let pool = single_connection(&self.options, timeout);
+        let sending = send_notices(Arc::clone(&self.shared), pool, node.to_owned(), timeout);
+        let listening = listen(
+            self.options.clone(),
+            received.clone(),
+            node.to_owned(),
+            timeout,
+        );
         let closing = self.closing.clone();
         self.tasks.spawn(async move {
             closing
@@ -92,6 +97,13 @@ impl NodeNotices {
         });
         received
     }
+}
+
+fn single_connection(options: &PgConnectOptions, timeout: Duration) -> PgPool {
+    PgPoolOptions::new()
+        .max_connections(1)
+        .acquire_timeout(timeout)
+        .connect_lazy_with(options.clone())
 }
 
 impl NoticeStore for PostgresState {
@@ -118,23 +130,33 @@ impl NoticeStore for PostgresState {
     }
 }
 
-async fn send_notices(shared: Arc<SharedNotices>, pool: PgPool, node: String) {
+async fn send_notices(shared: Arc<SharedNotices>, pool: PgPool, node: String, timeout: Duration) {
     loop {
         shared.is_pending.notified().await;
         tokio::time::sleep(COLLECT_FOR).await;
         let pending = std::mem::take(&mut *shared.pending.lock());
         for payload in payloads(&node, &pending) {
-            let send = sqlx::query(NOTIFY)
-                .persistent(false)
-                .bind(CHANNEL)
-                .bind(payload)
-                .execute(&pool);
             // The others read everything again soon in any case.
-            match tokio::time::timeout(SEND_TIMEOUT, send).await {
-                Ok(Ok(_)) => {}
-                Ok(Err(error)) => tracing::debug!(%error, "notice not sent"),
-                Err(_) => tracing::debug!("notice not sent in time"),
+            if let Err(error) = send_notice(&pool, payload, timeout).await {
+                tracing::debug!(%error, "notice not sent");
             }
+        }
+    }
+}
+
+async fn send_notice(pool: &PgPool, payload: String, timeout: Duration) -> Result<(), sqlx::Error> {
+    let mut connection = pool.acquire().await?;
+    let send = sqlx::query(NOTIFY)
+        .persistent(false)
+        .bind(CHANNEL)
+        .bind(payload)
+        .execute(&mut *connection);
+    match tokio::time::timeout(timeout, send).await {
+        Ok(sent) => sent.map(drop),
+        Err(_) => {
+            // The next one takes another.
+            connection.close_on_drop();
+            Err(sqlx::Error::PoolTimedOut)
         }
     }
 }
@@ -164,9 +186,17 @@ fn parse_payload<'a>(node: &str, payload: &'a str) -> impl Iterator<Item = Notic
     words.split_whitespace().map(Notice::from_word)
 }
 
-async fn listen(pool: PgPool, received: broadcast::Sender<Notice>, node: String) {
+async fn listen(
+    options: PgConnectOptions,
+    received: broadcast::Sender<Notice>,
+    node: String,
+    timeout: Duration,
+) {
     loop {
-        if let Err(error) = receive_notices(&pool, &received, &node).await {
+        // Not the one before: a listener that is given up still holds its connection, and says goodbye to a server that may
+        // not be there any more.
+        let pool = single_connection(&options, timeout);
+        if let Err(error) = receive_notices(&pool, &received, &node, timeout).await {
             tracing::debug!(%error, "listener for notices failed");
         }
         tokio::time::sleep(RETRY_DELAY).await;
@@ -177,13 +207,22 @@ async fn receive_notices(
     pool: &PgPool,
     received: &broadcast::Sender<Notice>,
     node: &str,
+    timeout: Duration,
 ) -> Result<(), sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.listen(CHANNEL).await?;
     // What was sent before is not known. Nobody may be listening here.
     let _ = received.send(Notice::Everything);
     loop {
-        match listener.try_recv().await? {
+        let next = tokio::time::timeout(timeout * SILENT_TIMEOUTS, listener.try_recv());
+        let Ok(next) = next.await else {
+            let asked = sqlx::raw_sql("SELECT 1").execute(&mut listener);
+            tokio::time::timeout(timeout, asked)
+                .await
+                .map_err(|_| sqlx::Error::PoolTimedOut)??;
+            continue;
+        };
+        match next? {
             Some(notification) => {
                 for notice in parse_payload(node, notification.payload()) {
                     let _ = received.send(notice);

@@ -29,6 +29,8 @@ pub struct PostgresOptions {
     pub listen_url: Option<Secret<String>>,
     /// Of this node.
     pub max_connections: u32,
+    /// How long a statement may take.
+    pub timeout: Duration,
 }
 
 impl fmt::Debug for PostgresOptions {
@@ -43,7 +45,7 @@ impl PostgresState {
     /// Connects and looks, without changing anything.
     pub async fn look(options: &PostgresOptions) -> Result<TablesFound, PostgresOpenError> {
         let address = parse_address(options.url.expose())?;
-        let server = ServerLink::new(is_behind_pooler(&address).await?);
+        let server = ServerLink::new(is_behind_pooler(&address).await?, options.timeout);
         let [readers, writer] = open_pools(&address, options.max_connections, &server);
         let found = schema::look(&writer, &server).await;
         readers.close().await;
@@ -56,7 +58,7 @@ impl PostgresState {
         options: &PostgresOptions,
     ) -> Result<Option<DatabasePosition>, PostgresOpenError> {
         let address = parse_address(options.url.expose())?;
-        let server = ServerLink::new(is_behind_pooler(&address).await?);
+        let server = ServerLink::new(is_behind_pooler(&address).await?, options.timeout);
         let [readers, writer] = open_pools(&address, options.max_connections, &server);
         let found = read_position(&writer, &server).await;
         readers.close().await;
@@ -67,7 +69,7 @@ impl PostgresState {
     /// Opens the database; creates or migrates its tables.
     pub async fn open(options: &PostgresOptions, node: &str) -> Result<Self, PostgresOpenError> {
         let address = parse_address(options.url.expose())?;
-        let server = ServerLink::new(is_behind_pooler(&address).await?);
+        let server = ServerLink::new(is_behind_pooler(&address).await?, options.timeout);
         if server.is_pooled {
             tracing::info!("connection pooler in transaction mode detected");
         }
@@ -87,7 +89,7 @@ impl PostgresState {
             server,
             node: node.to_owned(),
             leases: HeldEpochs::default(),
-            notices: NodeNotices::new(listen_address),
+            notices: NodeNotices::new(listen_address, options.timeout),
             changes: ChangeWatch::new(sessions, options.max_connections),
             event_stored: tokio::sync::watch::Sender::new(0),
             tenant_updates: TenantUpdates::new(),

@@ -1,9 +1,8 @@
 //! Transactions of their own, for what locks rows for longer than the writes that share one.
 
-use sqlx::PgPool;
+use sqlx::{PgPool, SqlStr};
 
 use super::{
-    BEGIN_READ, BEGIN_WRITE,
     server::ServerLink,
     session::{Session, database_error},
 };
@@ -18,20 +17,16 @@ pub(super) struct OwnSessions {
 impl OwnSessions {
     pub(super) async fn read(&self) -> Result<Session, StateError> {
         if self.server.is_pooled {
-            return self.begin(BEGIN_READ).await;
+            return self.begin(self.server.begin_read()).await;
         }
-        let connection = self.pool.acquire().await;
-        Ok(Session::direct(
-            connection.map_err(database_error)?,
-            &self.server,
-        ))
+        Session::reading(&self.pool, &self.server).await
     }
 
     pub(super) async fn write(&self) -> Result<Session, StateError> {
-        self.begin(BEGIN_WRITE).await
+        self.begin(self.server.begin_write()).await
     }
 
-    async fn begin(&self, how: &'static str) -> Result<Session, StateError> {
+    async fn begin(&self, how: SqlStr) -> Result<Session, StateError> {
         let begun = self.pool.begin_with(how).await.map_err(database_error)?;
         Ok(Session::in_transaction(begun, &self.server))
     }

@@ -44,8 +44,6 @@ const DELETION_INTERVAL: Duration = Duration::from_secs(30);
 
 /// How long a connection is kept for questions. Then the pool decides whether it is still good.
 const CONNECTION_KEPT: Duration = Duration::from_mins(1);
-/// A kept connection that fails within this time was closed before, and another one may work.
-const QUICK_FAILURE: Duration = Duration::from_secs(1);
 /// With fewer connections none is kept.
 const ENOUGH_CONNECTIONS: u32 = 6;
 /// How often it is waited for more requests that are ready to run, as long as more come.
@@ -339,9 +337,6 @@ async fn read_changes(
         let read = read_from(&mut session, asked_at, last).await;
         if session.is_usable() {
             connection.0 = Some((session, since));
-            return read;
-        }
-        if asked_at.elapsed() > QUICK_FAILURE {
             return read;
         }
     }

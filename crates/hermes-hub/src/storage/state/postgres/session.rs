@@ -7,14 +7,14 @@ use std::{
 };
 
 use sqlx::{
-    AssertSqlSafe, PgConnection, Postgres, Transaction,
+    Execute as _, PgConnection, PgPool, Postgres, SqlSafeStr, SqlStr, Transaction,
     pool::PoolConnection,
     postgres::{PgArguments, PgDatabaseError, PgRow},
     query::Query,
 };
 use tokio::time::timeout;
 
-use super::{STATEMENT_TIMEOUT, server::ServerLink};
+use super::server::ServerLink;
 use crate::storage::state::StateError;
 
 pub(super) type Sql<'q> = Query<'q, Postgres, PgArguments>;
@@ -25,6 +25,29 @@ pub(super) struct Session {
     server: ServerLink,
     acquired_at: Instant,
     is_lost: bool,
+    /// Where another connection is, for what only reads: it is asked once more there.
+    others: Option<PgPool>,
+}
+
+/// A statement that can be sent twice.
+struct RepeatableQuery {
+    sql: SqlStr,
+    arguments: PgArguments,
+}
+
+impl RepeatableQuery {
+    fn new(mut query: Sql<'_>) -> Result<Self, StateError> {
+        let arguments = query.take_arguments();
+        let arguments = arguments.map_err(|error| StateError::Broken(error.to_string()))?;
+        Ok(Self {
+            arguments: arguments.unwrap_or_default(),
+            sql: query.sql(),
+        })
+    }
+
+    fn query(&self) -> Sql<'static> {
+        sqlx::query_with(self.sql.clone(), self.arguments.clone())
+    }
 }
 
 impl fmt::Debug for Session {
@@ -65,6 +88,29 @@ impl Session {
         Self::new(SessionConnection::Direct(connection), server)
     }
 
+    /// A connection of a pool for statements that only read, each by itself. One whose connection turns out to be lost is
+    /// sent once more over another.
+    pub(super) async fn reading(pool: &PgPool, server: &ServerLink) -> Result<Self, StateError> {
+        let connection = pool.acquire().await.map_err(database_error)?;
+        let mut session = Self::direct(connection, server);
+        session.others = Some(pool.clone());
+        Ok(session)
+    }
+
+    /// Goes on with another connection, if this one is lost and there may be one.
+    async fn replace_lost(&mut self) -> bool {
+        let Some(others) = self.others.as_ref().filter(|_| self.is_lost) else {
+            return false;
+        };
+        let Ok(connection) = others.acquire().await else {
+            return false;
+        };
+        self.connection = SessionConnection::Direct(connection);
+        self.acquired_at = Instant::now();
+        self.is_lost = false;
+        true
+    }
+
     pub(super) fn in_transaction(
         transaction: Transaction<'static, Postgres>,
         server: &ServerLink,
@@ -78,6 +124,7 @@ impl Session {
             server: server.clone(),
             acquired_at: Instant::now(),
             is_lost: false,
+            others: None,
         }
     }
 
@@ -92,16 +139,40 @@ impl Session {
     }
 
     pub(super) async fn rows(&mut self, query: Sql<'_>) -> Result<Vec<PgRow>, StateError> {
+        if self.others.is_none() {
+            return self.rows_once(query).await;
+        }
+        let query = RepeatableQuery::new(query)?;
+        let read = self.rows_once(query.query()).await;
+        if read.is_err() && self.replace_lost().await {
+            return self.rows_once(query.query()).await;
+        }
+        read
+    }
+
+    async fn rows_once(&mut self, query: Sql<'_>) -> Result<Vec<PgRow>, StateError> {
         let query = query.persistent(self.keeps_statements());
         let rows = query.fetch_all(&mut *self.connection);
-        let answered = timeout(STATEMENT_TIMEOUT, rows).await;
+        let answered = timeout(self.server.timeout, rows).await;
         self.judge(answered)
     }
 
     pub(super) async fn optional(&mut self, query: Sql<'_>) -> Result<Option<PgRow>, StateError> {
+        if self.others.is_none() {
+            return self.optional_once(query).await;
+        }
+        let query = RepeatableQuery::new(query)?;
+        let read = self.optional_once(query.query()).await;
+        if read.is_err() && self.replace_lost().await {
+            return self.optional_once(query.query()).await;
+        }
+        read
+    }
+
+    async fn optional_once(&mut self, query: Sql<'_>) -> Result<Option<PgRow>, StateError> {
         let query = query.persistent(self.keeps_statements());
         let row = query.fetch_optional(&mut *self.connection);
-        let answered = timeout(STATEMENT_TIMEOUT, row).await;
+        let answered = timeout(self.server.timeout, row).await;
         self.judge(answered)
     }
 
@@ -114,17 +185,17 @@ impl Session {
     pub(super) async fn execute(&mut self, query: Sql<'_>) -> Result<u64, StateError> {
         let query = query.persistent(self.keeps_statements());
         let done = query.execute(&mut *self.connection);
-        let answered = timeout(STATEMENT_TIMEOUT, done).await;
+        let answered = timeout(self.server.timeout, done).await;
         Ok(self.judge(answered)?.rows_affected())
     }
 
     /// Several statements at once, without values.
     pub(super) async fn run_script(
         &mut self,
-        sql: &'static str,
+        sql: impl SqlSafeStr,
         most: Duration,
     ) -> Result<(), StateError> {
-        let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut *self.connection);
+        let done = sqlx::raw_sql(sql).execute(&mut *self.connection);
         let answered = timeout(most, done).await;
         self.judge(answered).map(drop)
     }
@@ -134,7 +205,7 @@ impl Session {
         let SessionConnection::InTransaction(transaction) = self.connection else {
             return Ok(());
         };
-        match timeout(STATEMENT_TIMEOUT, transaction.commit()).await {
+        match timeout(self.server.timeout, transaction.commit()).await {
             Ok(committed) => committed.map_err(database_error),
             Err(_) => Err(no_answer()),
         }

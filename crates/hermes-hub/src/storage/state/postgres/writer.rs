@@ -4,12 +4,11 @@
 use std::sync::Arc;
 
 use hermes_config::sync::Mutex;
-use sqlx::PgPool;
+use sqlx::{PgPool, SqlSafeStr};
 use tokio::{runtime::Handle, sync::OwnedSemaphorePermit};
 use tokio_util::task::TaskTracker;
 
 use super::{
-    BEGIN_WRITE, STATEMENT_TIMEOUT,
     server::ServerLink,
     session::{Session, database_error},
 };
@@ -40,7 +39,7 @@ impl Writer {
             let mut transaction = self.transaction(session);
             // Behind a pooler, every transaction may meet another server.
             transaction.is_same_server = !self.server.is_pooled;
-            match transaction.run(BEGIN_WRITE).await {
+            match transaction.run(self.server.begin_write()).await {
                 // The server has closed it meanwhile; a new one may work.
                 Err(_) if transaction.is_lost() => drop(transaction),
                 begun => return begun.map(|()| transaction),
@@ -48,7 +47,7 @@ impl Writer {
         }
         let connection = self.pool.acquire().await.map_err(database_error)?;
         let mut transaction = self.transaction(Session::direct(connection, &self.server));
-        transaction.run(BEGIN_WRITE).await?;
+        transaction.run(self.server.begin_write()).await?;
         Ok(transaction)
     }
 
@@ -103,8 +102,9 @@ impl WriterTransaction {
     }
 
     /// Statements without values.
-    pub(super) async fn run(&mut self, sql: &'static str) -> Result<(), StateError> {
-        self.session()?.run_script(sql, STATEMENT_TIMEOUT).await
+    pub(super) async fn run(&mut self, sql: impl SqlSafeStr) -> Result<(), StateError> {
+        let timeout = self.writer.server.timeout;
+        self.session()?.run_script(sql, timeout).await
     }
 
     pub(super) fn is_lost(&self) -> bool {
@@ -134,7 +134,8 @@ impl Drop for WriterTransaction {
         // Without a runtime, the server finds out that the connection is closed.
         if let Ok(runtime) = Handle::try_current() {
             let rollback = async move {
-                let rolled_back = session.run_script("ROLLBACK", STATEMENT_TIMEOUT).await;
+                let timeout = writer.server.timeout;
+                let rolled_back = session.run_script("ROLLBACK", timeout).await;
                 if rolled_back.is_ok() {
                     writer.give_back(session);
                 }

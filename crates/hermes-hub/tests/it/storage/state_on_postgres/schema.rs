@@ -1,5 +1,7 @@
 //! The tables: newer, older, made by several nodes at once, and left by one that was killed.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 use hermes_config::Secret;
 use hermes_hub::storage::state::{
@@ -16,6 +18,7 @@ fn options(database: &TestDatabase) -> PostgresOptions {
         url: Secret::new(database.url()),
         listen_url: None,
         max_connections: 4,
+        timeout: Duration::from_secs(5),
     }
 }
 
