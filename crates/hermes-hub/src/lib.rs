@@ -6,6 +6,7 @@
 
 pub mod api_types;
 pub mod auth;
+pub mod client_snippets;
 mod hub;
 pub mod operations;
 pub mod settings;

@@ -60,8 +60,8 @@ pub(crate) use cron::{
 pub(crate) use home::{ConfigArgs, ConfigCommand, ConfigSetArgs, HomeDoctorArgs, SetupArgs};
 pub(crate) use hub::{
     AuditFilter, BackupArgs, DataDirArgs, HubAuditArgs, HubAuditCommand, HubCommand, HubConfigArgs,
-    HubConfigCommand, HubDoctorArgs, HubMigrateArgs, HubNodeArgs, HubNodeCommand, HubServeArgs,
-    RestoreArgs,
+    HubConfigCommand, HubConnectArgs, HubDoctorArgs, HubMigrateArgs, HubNodeArgs, HubNodeCommand,
+    HubServeArgs, HubStatusArgs, RestoreArgs,
 };
 pub(crate) use mcp::{
     AddArgs, CallArgs, CatalogArgs, ConfigureArgs, DoctorArgs, ImportArgs, InstallArgs, LoginArgs,

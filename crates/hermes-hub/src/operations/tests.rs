@@ -50,6 +50,47 @@ fn the_standard_tools_are_exactly_the_documented_ones_in_order() {
     assert_eq!(names, STANDARD);
 }
 
+/// What a tool could not give: a stream, bytes, or a secret that only REST shows.
+const WITHOUT_TOOL: [&str; 11] = [
+    "create_sign_in_link",
+    "create_token",
+    "create_webhook",
+    "download_file",
+    "download_share_file",
+    "healthz",
+    "openapi",
+    "rotate_runtime_key",
+    "rotate_token",
+    "watch_events",
+    "watch_run",
+];
+
+#[test]
+fn every_other_operation_is_an_extended_tool() {
+    let rows = table().rows();
+    let mut without: Vec<_> = rows
+        .filter(|operation| operation.toolset == Toolset::None)
+        .map(|operation| operation.name)
+        .collect();
+    without.sort_unstable();
+    assert_eq!(without, WITHOUT_TOOL);
+    for operation in table().rows() {
+        if operation.toolset == Toolset::None {
+            continue;
+        }
+        let name = operation.name;
+        assert!(
+            matches!(operation.output, Output::Json(_) | Output::Empty),
+            "{name} shows nothing to a tool"
+        );
+        let properties = &operation.input.tool_schema()["properties"];
+        assert!(
+            operation.other_media.is_none() || properties.get("format").is_none(),
+            "{name} could be asked for what a tool does not show"
+        );
+    }
+}
+
 #[test]
 fn every_row_is_complete_and_its_own() {
     let mut names = HashSet::new();

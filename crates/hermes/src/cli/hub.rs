@@ -27,7 +27,9 @@ pub(crate) enum HubCommand {
     /// Run a Hub here, until Ctrl-C.
     Serve(HubServeArgs),
     /// Show whether a Hub is ready.
-    Status(HubArgs),
+    Status(HubStatusArgs),
+    /// Print what a program needs to connect to a Hub by MCP.
+    Connect(HubConnectArgs),
     /// Check for problems of a Hub on this machine.
     Doctor(HubDoctorArgs),
     /// Back up all data of a Hub on this machine into one file, while it runs.
@@ -112,6 +114,38 @@ pub(crate) struct HubMigrateArgs {
     /// The object storage to copy files to, or to copy them from when `--to` is `sqlite:` and the settings do not name it.
     #[arg(long, value_name = "URL", requires = "to")]
     pub(crate) objects: Option<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With `--local`, the data directory is looked at, which needs no token and no running Hub.
+
+Examples:
+  hermes hub status
+  hermes hub status --local --data-dir /var/lib/hermes-hub")]
+pub(crate) struct HubStatusArgs {
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    /// Show what is known of the Hub of this machine: whether it runs, and its last problem.
+    #[arg(long)]
+    pub(crate) local: bool,
+    #[command(flatten)]
+    pub(crate) data: DataDirArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The token is not printed: make one with `hermes token create`.
+
+Examples:
+  hermes hub connect
+  hermes hub connect claude-code
+  hermes hub connect cursor --hub https://hub.example.com")]
+pub(crate) struct HubConnectArgs {
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    /// The program, such as `claude-code`; all of them are listed without it.
+    pub(crate) client: Option<String>,
 }
 
 #[derive(Debug, Args)]

@@ -3,6 +3,7 @@
 mod audit;
 mod backup;
 pub(crate) mod client;
+mod connect;
 mod console;
 mod doctor;
 mod events;
@@ -14,6 +15,7 @@ pub(crate) mod policy;
 mod serve;
 pub(crate) mod share;
 pub(crate) mod skill_library;
+mod status;
 pub(crate) mod tenant;
 pub(crate) mod token;
 mod usage;
@@ -32,7 +34,8 @@ use crate::{
 pub(super) fn run(context: &Context, command: HubCommand) -> Result<(), Failure> {
     match command {
         HubCommand::Serve(args) => serve::run(context, &args),
-        HubCommand::Status(args) => run_status(context, &args),
+        HubCommand::Status(args) => status::run(context, &args),
+        HubCommand::Connect(args) => connect::run(context, &args),
         HubCommand::Doctor(args) => doctor::run(context, &args),
         HubCommand::Backup(args) => backup::run(context, &args),
         HubCommand::Restore(args) => backup::restore(context, &args),
@@ -56,32 +59,6 @@ fn run_openapi(context: &Context, args: &HubArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, args)?;
     let document = hub.call_text(&HubCall::new("openapi"))?;
     hub.output().raw(&format!("{}\n", document.trim_end()));
-    Ok(())
-}
-
-fn run_status(context: &Context, args: &HubArgs) -> Result<(), Failure> {
-    let hub = &HubClient::new(context, args)?;
-    let answer = hub.call(&HubCall::new("readyz"))?;
-    let output = hub.output();
-    if output.is_json() {
-        return Ok(());
-    }
-    output.line(format!(
-        "The Hub at {} is {}.",
-        hub.address(),
-        answer.text("/status")
-    ));
-    // Who has no token may know that it is ready, and no more.
-    if let Ok(version) = hub.call_quietly(&HubCall::new("version")) {
-        for (name, member) in [
-            ("version", "version"),
-            ("node", "node"),
-            ("since", "startedAt"),
-            ("features", "features"),
-        ] {
-            output.line(format!("{name}: {}", plain_text(&version.value[member])));
-        }
-    }
     Ok(())
 }
 

@@ -32,6 +32,7 @@ fn agent_rows() -> Vec<Operation> {
             "Get an agent's state",
             "Shows whether a tenant's agent runs, sleeps or has failed.",
         )
+        .extended_tool()
         .scope(Scope::TenantsRead)
         .read_only()
         .returns::<AgentState>(),
@@ -92,6 +93,7 @@ fn agent_rows() -> Vec<Operation> {
             "Restart an agent",
             "Stops a tenant's agent and starts it again. The reply does not wait until it runs.",
         )
+        .extended_tool()
         .scope(Scope::AgentWrite)
         .gate(Gate::ActiveTenant)
         .destructive()
@@ -116,6 +118,7 @@ fn run_rows() -> Vec<Operation> {
             .returns::<Run>(),
         Operation::new("list_runs", &[Get], "/v1/tenants/{tenant_id}/runs", runs::list)
             .docs("List runs", "Lists the runs of a tenant's agent, newest first.")
+            .extended_tool()
             .scope(Scope::RunsRead)
             .read_only()
             .untrusted()
@@ -145,6 +148,7 @@ fn run_rows() -> Vec<Operation> {
             .returns_events(),
         Operation::new("stop_run", &[Post], "/v1/tenants/{tenant_id}/runs/{run_id}/stop", runs::stop)
             .docs("Stop a run", "Stops a run. The reply does not wait for its end.")
+            .extended_tool()
             .scope(Scope::RunsWrite)
             .destructive()
             .idempotent()
@@ -153,6 +157,7 @@ fn run_rows() -> Vec<Operation> {
             .returns::<runs::RunStopped>(),
         Operation::new("decide_run", &[Post], "/v1/tenants/{tenant_id}/runs/{run_id}/approval", runs::decide)
             .docs("Decide on an approval of a run", "Allows or denies what a run wants to do. The first decision counts.")
+            .extended_tool()
             .scope(Scope::RunsApprove)
             .open_world()
             .command("tenant approve")

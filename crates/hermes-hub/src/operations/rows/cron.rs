@@ -19,6 +19,7 @@ pub(super) fn others() -> Vec<Operation> {
             "List the next cron jobs",
             "Lists the cron jobs of all tenants that you may see and that have a next time, the next first.",
         )
+        .extended_tool()
         .scope(Scope::CronRead)
         .read_only()
         .command("hub jobs")

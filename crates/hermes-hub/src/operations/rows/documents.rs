@@ -88,6 +88,7 @@ pub(super) fn others() -> Vec<Operation> {
             "List revisions of the policy",
             "Lists all revisions of the policy, newest first.",
         )
+        .extended_tool()
         .scope(Scope::PolicyRead)
         .read_only()
         .command("policy revisions")
@@ -102,6 +103,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Restore a revision of the policy",
             "Writes the content of an earlier revision as a new one.",
         )
+        .extended_tool()
         .scope(Scope::PolicyWrite)
         .gate(Gate::WholeHub)
         .destructive()
@@ -119,6 +121,7 @@ pub(super) fn others() -> Vec<Operation> {
             "List revisions of the configuration",
             "Lists all revisions of the configuration, newest first.",
         )
+        .extended_tool()
         .scope(Scope::ConfigRead)
         .read_only()
         .command("hub config revisions")
@@ -133,6 +136,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Restore a revision of the configuration",
             "Writes the content of an earlier revision as a new one.",
         )
+        .extended_tool()
         .scope(Scope::ConfigWrite)
         .gate(Gate::WholeHub)
         .destructive()
@@ -150,6 +154,7 @@ pub(super) fn others() -> Vec<Operation> {
             "List revisions of the specialization",
             "Lists all revisions of the specialization, newest first.",
         )
+        .extended_tool()
         .scope(Scope::PolicyRead)
         .read_only()
         .command("specialization revisions")
@@ -164,6 +169,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Restore a revision of the specialization",
             "Writes the content of an earlier revision as a new one.",
         )
+        .extended_tool()
         .scope(Scope::PolicyWrite)
         .gate(Gate::WholeHub)
         .destructive()
@@ -181,6 +187,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Explain the policy",
             "Explains whether a tenant may use a tool, and which rule decides.",
         )
+        .extended_tool()
         .scope(Scope::PolicyRead)
         .read_only()
         .command("policy explain")

@@ -77,6 +77,7 @@ pub(super) fn workspace() -> Vec<Operation> {
                  has at most 10,000 files and directories, and no links. Files that exist are replaced. Over REST, the \
                  archive can be the body, and `path` is in the query.",
             )
+            .extended_tool()
             .scope(Scope::FilesWrite)
             .destructive()
             .takes_bytes("archive", ARCHIVE_TYPES)

@@ -19,6 +19,7 @@ pub(super) fn rows() -> Vec<Operation> {
                 "Readiness",
                 "Reports whether database, objects and disk are usable.",
             )
+            .extended_tool()
             .public()
             .read_only()
             .command("hub status")
@@ -40,6 +41,7 @@ pub(super) fn rows() -> Vec<Operation> {
                 "Version",
                 "Shows the Hub's version, the protocols it supports and its features.",
             )
+            .extended_tool()
             .read_only()
             .returns::<hub::HubVersion>(),
         Operation::new("get_overview", &[Get], "/v1/overview", overview::get)

@@ -147,6 +147,7 @@ pub(super) fn files() -> Vec<Operation> {
             "Writes a file of a share, or appends to it with `mode: append`. A body of type `application/octet-stream` is \
              the file itself, and `path` and `mode` are in the query. The tenant needs write access.",
         )
+        .extended_tool()
         .scope(Scope::SharesWrite)
         .gate(Gate::Writer)
         .destructive()
@@ -165,6 +166,7 @@ pub(super) fn files() -> Vec<Operation> {
             "List the trash of a share",
             "Lists what was removed from a share and can be restored, the newest first, at most 500.",
         )
+        .extended_tool()
         .scope(Scope::SharesRead)
         .read_only()
         .untrusted()
@@ -182,6 +184,7 @@ pub(super) fn files() -> Vec<Operation> {
             "Moves something from the trash of a share back to where it was, if nothing is there now. The tenant needs \
              write access.",
         )
+        .extended_tool()
         .scope(Scope::SharesWrite)
         .gate(Gate::Writer)
         .command("share restore")

@@ -144,6 +144,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Restore a tenant",
             "Undoes the deletion of a tenant, with its home, jobs, variables and groups.",
         )
+        .extended_tool()
         .scope(Scope::TenantsDelete)
         .gate(Gate::AnyTenant)
         .command("tenant restore")
@@ -173,6 +174,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Turn a skill on or off",
             "Sets whether a skill is offered to the agent, and whether the agent may change it.",
         )
+        .extended_tool()
         .scope(Scope::SkillsWrite)
         .idempotent()
         .command("tenant skill enable")
@@ -183,6 +185,7 @@ pub(super) fn others() -> Vec<Operation> {
                 "List variables",
                 "Lists the variables of a tenant's environment, without their values.",
             )
+            .extended_tool()
             .scope(Scope::EnvRead)
             .read_only()
             .command("tenant env list")
@@ -197,6 +200,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Set a variable",
             "Sets a variable of a tenant's environment. Its value is never shown again.",
         )
+        .extended_tool()
         .scope(Scope::EnvWrite)
         .destructive()
         .idempotent()
@@ -213,6 +217,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Remove a variable",
             "Removes a variable of a tenant's environment.",
         )
+        .extended_tool()
         .scope(Scope::EnvWrite)
         .destructive()
         .idempotent()
@@ -228,6 +233,7 @@ pub(super) fn others() -> Vec<Operation> {
             "List the workspace",
             "Lists one level of a tenant's workspace.",
         )
+        .extended_tool()
         .scope(Scope::FilesRead)
         .read_only()
         .untrusted()
@@ -244,6 +250,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Search the workspace",
             "Searches the text files of a tenant's workspace, line by line, with a regular expression in Go's syntax.",
         )
+        .extended_tool()
         .scope(Scope::FilesRead)
         .read_only()
         .untrusted()
@@ -260,6 +267,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Find files in the workspace",
             "Finds paths of a tenant's workspace by a pattern such as `*.md`; without one, all of them.",
         )
+        .extended_tool()
         .scope(Scope::FilesRead)
         .read_only()
         .untrusted()
@@ -276,6 +284,7 @@ pub(super) fn others() -> Vec<Operation> {
             "Read a file of the workspace",
             "Reads lines of a text file in a tenant's workspace.",
         )
+        .extended_tool()
         .scope(Scope::FilesRead)
         .read_only()
         .versioned()

@@ -29,6 +29,66 @@ fn it_tells_where_it_is_and_shows_no_token() {
 }
 
 #[test]
+fn the_status_of_a_hub_of_this_machine_is_told_without_a_token_and_when_it_is_down() {
+    let mut hub = HubProcess::new();
+    let local = ["hub", "status", "--local"];
+    let data = hub.data();
+    fs::remove_file(data.join("admin.token")).unwrap();
+    let running = hub.run(&local).ok();
+    let holder = format!("process {}", hub.process.pid());
+    assert!(running.stdout.contains(&holder), "{running:?}");
+    assert!(
+        running.stdout.contains(data.to_str().unwrap()),
+        "{running:?}"
+    );
+    assert_eq!(hub.json(&local)["running"], true);
+
+    signal_process(hub.process.pid(), Signal::KILL);
+    hub.process.wait();
+    let line = r#"{"time":"2026-11-19T08:00:00Z","level":"ERROR","message":"disk failed","error":"no space"}"#;
+    let log = data.join("logs/hub.log");
+    let mut text = fs::read_to_string(&log).unwrap();
+    text.push_str(&format!(
+        "{line}\n{{\"level\":\"INFO\",\"message\":\"later\"}}\n"
+    ));
+    fs::write(&log, text).unwrap();
+    let down = hub.run(&local).exits_with(6);
+    assert!(down.stdout.contains("No Hub has the data"), "{down:?}");
+    assert!(down.stdout.contains("disk failed: no space"), "{down:?}");
+    let told = hub
+        .run(&["hub", "status", "--local", "--json"])
+        .exits_with(6);
+    assert_eq!(told.json()["running"], false, "{told:?}");
+    // Asked over the network, it does not answer, and what is known here is told, too.
+    let asked = hub.run(&["hub", "status"]).exits_with(6);
+    assert!(asked.stderr.contains("does not answer"), "{asked:?}");
+    assert!(asked.stderr.contains("No Hub has the data"), "{asked:?}");
+    assert!(asked.stderr.contains("disk failed"), "{asked:?}");
+}
+
+#[test]
+fn what_programs_need_to_connect_is_printed_without_a_token() {
+    let hub = HubProcess::new();
+    let address = format!("{}/mcp", hub.url);
+    let listed = hub.json(&["hub", "connect"]);
+    let clients = listed["clients"].as_array().unwrap();
+    assert!(clients.len() >= 5, "{listed}");
+    for client in clients {
+        let id = client["id"].as_str().unwrap();
+        let printed = hub.run(&["hub", "connect", id]).ok();
+        assert!(printed.stdout.contains(&address), "{printed:?}");
+        let all = format!("{}{}", printed.stdout, printed.stderr);
+        assert!(!all.contains(&hub.token()), "{printed:?}");
+    }
+    let cursor = hub.run(&["hub", "connect", "cursor"]).ok();
+    let written: Value = serde_json::from_str(&cursor.stdout).unwrap();
+    assert_eq!(written["mcpServers"]["hermes"]["url"], address.as_str());
+    assert!(cursor.stderr.contains("~/.cursor/mcp.json"), "{cursor:?}");
+    let wrong = hub.run(&["hub", "connect", "curser"]).exits_with(2);
+    assert!(wrong.stderr.contains("`cursor`"), "{wrong:?}");
+}
+
+#[test]
 fn stopped_as_soon_as_it_says_that_it_listens_it_ends_in_order() {
     for _ in 0..5 {
         let home = TestHome::fresh();

@@ -18,10 +18,11 @@ const FAMILIES: [&str; 8] = [
 ];
 
 /// Verbs that are a second way to an operation, or none of the Hub's own.
-const OTHERS: [(&str, &str); 8] = [
+const OTHERS: [(&str, &str); 9] = [
     ("tenant unblock", "set_tenant_access"),
     ("tenant skill disable", "set_skill_state"),
     ("hub audit export", "list_audit"),
+    ("hub connect", ""),
     ("hub serve", ""),
     ("hub doctor", ""),
     ("hub backup", ""),
