@@ -48,6 +48,7 @@ fn agent_rows() -> Vec<Operation> {
         )
         .scope(Scope::TenantsRead)
         .read_only()
+        .extended_tool()
         .returns::<AgentCard>(),
         Operation::new(
             "start_tenant_agent",
