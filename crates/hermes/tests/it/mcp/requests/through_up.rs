@@ -214,7 +214,7 @@ fn a_disabled_server_is_not_started_for_a_call() {
     home.write_servers(&[("off", off), ("kit", other)]);
     let _up = home.up(&["kit: ready"]);
     let ran = home.run(&["mcp", "call", "off.add", "a=2", "b=40"]);
-    let ran = ran.exits_with(1);
+    let ran = ran.exits_with(2);
     assert!(ran.stderr.contains("disabled"), "{ran:?}");
     assert!(ran.stderr.contains("hermes mcp enable off"), "{ran:?}");
     assert_eq!(starts(&record), 0);
