@@ -55,8 +55,7 @@ impl FileRecord {
     fn merge(self, other: Self) -> Self {
         use FileExtent::{UnpackedSince, Whole};
         let extent = match (self.extent, other.extent) {
-            (Whole, Whole) => Whole,
-            (UnpackedSince(_), Whole) | (Whole, UnpackedSince(_)) => Whole,
+            (Whole, _) | (_, Whole) => Whole,
             (UnpackedSince(None), _) | (_, UnpackedSince(None)) => UnpackedSince(None),
             (UnpackedSince(a), UnpackedSince(b)) => UnpackedSince(a.min(b)),
         };
@@ -229,10 +228,10 @@ fn source_origin(run: &Invocation<'_>, source: &str) -> Option<FileOrigin> {
 fn unpacked_files(run: &Invocation<'_>, is_fetched: bool) -> Vec<(String, FileRecord)> {
     let origin_of = |archive: Option<&String>| {
         let known = archive.and_then(|archive| source_origin(run, archive));
-        match known {
-            _ if is_fetched => FileOrigin::Download,
-            Some(FileOrigin::Download) => FileOrigin::Download,
-            _ => FileOrigin::Archive,
+        if is_fetched || known == Some(FileOrigin::Download) {
+            FileOrigin::Download
+        } else {
+            FileOrigin::Archive
         }
     };
     let mut files = Vec::new();

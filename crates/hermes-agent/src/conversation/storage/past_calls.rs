@@ -51,7 +51,8 @@ fn past_calls(call: &ToolCall, cwd: &Path, at: SystemTime) -> Vec<PastCall> {
     };
     match &*call.name {
         "terminal" => {
-            let directory = text("workdir").map_or(cwd.to_owned(), |workdir| cwd.join(workdir));
+            let directory =
+                text("workdir").map_or_else(|| cwd.to_owned(), |workdir| cwd.join(workdir));
             let command = text("command").map(|line| PastCall::Command {
                 line: line.to_owned(),
                 directory,
