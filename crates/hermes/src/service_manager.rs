@@ -4,11 +4,11 @@
 use std::{io, os::unix::net::UnixDatagram};
 
 /// The socket of the service manager.
-pub(crate) struct ServiceManager {
+pub(crate) struct ServiceManagerSocket {
     socket: Option<(UnixDatagram, String)>,
 }
 
-impl ServiceManager {
+impl ServiceManagerSocket {
     pub(crate) fn from_environment() -> Self {
         let address = std::env::var("NOTIFY_SOCKET").ok();
         let address = address.filter(|address| address.starts_with(['/', '@']));

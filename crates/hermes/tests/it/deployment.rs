@@ -291,12 +291,6 @@ fn the_chart_refuses_values_that_would_not_work() {
     }
 }
 
-fn owned<const N: usize>(pairs: [(&str, &str); N]) -> BTreeMap<String, String> {
-    pairs
-        .map(|(name, value)| (name.to_owned(), value.to_owned()))
-        .into()
-}
-
 /// The variables of the Hub in a text, with a value in place of references to others.
 fn hub_variables(text: &str, separator: char) -> BTreeMap<String, String> {
     let lines = text.lines().map(|line| {

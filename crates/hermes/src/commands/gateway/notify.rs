@@ -4,14 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use hermes_gateway::instance::Instance;
 
-use crate::service_manager::ServiceManager;
+use crate::service_manager::ServiceManagerSocket;
 
 /// A platform that is deaf for so long does not come back by itself: the gateway is to be started again.
 const MAX_DEAFNESS: Duration = Duration::from_mins(5);
 
 /// The service manager, and when it wants to hear from the gateway.
 pub(super) struct ServiceNotifier {
-    manager: ServiceManager,
+    manager: ServiceManagerSocket,
     /// How long the service manager waits for a sign of life.
     watchdog: Option<Duration>,
 }
@@ -23,7 +23,7 @@ impl ServiceNotifier {
         let is_ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
         let watchdog = number("WATCHDOG_USEC").filter(|micros| *micros > 0 && is_ours);
         Self {
-            manager: ServiceManager::from_environment(),
+            manager: ServiceManagerSocket::from_environment(),
             watchdog: watchdog.map(Duration::from_micros),
         }
     }
@@ -76,7 +76,7 @@ mod tests {
         let manager = UnixDatagram::bind(&address).unwrap();
         manager.set_nonblocking(true).unwrap();
         let notifier = ServiceNotifier {
-            manager: ServiceManager::at(address.to_str().unwrap()).unwrap(),
+            manager: ServiceManagerSocket::at(address.to_str().unwrap()).unwrap(),
             watchdog: Some(Duration::from_millis(10)),
         };
         let instance = Instance::acquire(&Home::at(directory.path().join("home"))).unwrap();

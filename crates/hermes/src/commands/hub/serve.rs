@@ -14,7 +14,7 @@ use crate::{
     embedded_hub::{MetricsPort, PreparedHub, RunningHub},
     failure::{Failure, FailureKind},
     logging,
-    service_manager::ServiceManager,
+    service_manager::ServiceManagerSocket,
     telemetry,
 };
 
@@ -33,7 +33,7 @@ pub(super) fn run(context: &Context, args: &HubServeArgs) -> Result<(), Failure>
     let work = async {
         // Before anybody is told that it runs, and so may want it to stop.
         let signals = HubSignals::new()?;
-        let manager = ServiceManager::from_environment();
+        let manager = ServiceManagerSocket::from_environment();
         let prepared = PreparedHub::open(settings, MetricsPort::Required).await?;
         let token = prepared.settings.admin_token_file.clone();
         let is_new = prepared.new_token.is_some();
@@ -66,7 +66,7 @@ async fn run_until_stopped(
     mut hosted: RunningHub,
     sources: &SettingsSources,
     mut signals: HubSignals,
-    manager: &ServiceManager,
+    manager: &ServiceManagerSocket,
 ) -> Result<(), Failure> {
     let ended = loop {
         tokio::select! {
