@@ -56,6 +56,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("../../../migrations/sqlite/0010.sql"),
     include_str!("../../../migrations/sqlite/0011.sql"),
     include_str!("../../../migrations/sqlite/0012.sql"),
+    include_str!("../../../migrations/sqlite/0013.sql"),
 ];
 const WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 

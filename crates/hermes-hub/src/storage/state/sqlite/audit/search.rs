@@ -25,8 +25,8 @@ enum SearchSource {
 /// Chain and last number of a portion, and the time of its first entry in the order.
 type PortionRef = (String, i64, i64);
 
-/// Portions that are searched by one statement.
-const MAX_PORTIONS: usize = 32;
+/// Portions that are searched by one statement. Of a tenant with few entries, most of the time is that of the statements.
+const MAX_PORTIONS: usize = 128;
 
 struct AuditSearch<'a> {
     query: &'a AuditQuery,
