@@ -26,6 +26,8 @@ pub struct SearchQuery {
     pub exclude_session: Option<SessionId>,
     /// Only sessions of these sources; all, if empty.
     pub sources: Vec<String>,
+    /// No sessions of these sources.
+    pub excluded_sources: Vec<String>,
     /// What comes first.
     pub order: SearchOrder,
     /// Maximum number.
@@ -44,6 +46,7 @@ impl SearchQuery {
             session: None,
             exclude_session: None,
             sources: Vec::new(),
+            excluded_sources: Vec::new(),
             order: SearchOrder::Newest,
             limit: 20,
             offset: 0,
@@ -93,7 +96,7 @@ pub struct SearchHit {
     pub session_started: f64,
 }
 
-/// What is read of a hit, and the filters: ?2 roles, ?3 session, ?4 excluded session, ?5 sources.
+/// What is read of a hit, and the filters: ?2 roles, ?3 session, ?4 excluded session, ?5 sources, ?8 excluded sources.
 macro_rules! search_sql {
     ($snippet:literal, $from:literal, $condition:literal, $order:literal) => {
         concat!(
@@ -110,7 +113,8 @@ macro_rules! search_sql {
              AND c.role = m.role AND c.content IS m.content AND (c.active = 1 OR c.compacted = 1))) \
              AND (?2 = '[]' OR m.role IN (SELECT value FROM json_each(?2))) \
              AND (?3 IS NULL OR m.session_id = ?3) AND (?4 IS NULL OR m.session_id != ?4) \
-             AND (?5 = '[]' OR s.source IN (SELECT value FROM json_each(?5))) ORDER BY ",
+             AND (?5 = '[]' OR s.source IN (SELECT value FROM json_each(?5))) \
+             AND s.source NOT IN (SELECT value FROM json_each(?8)) ORDER BY ",
             $order,
             " LIMIT ?6 OFFSET ?7"
         )
@@ -212,6 +216,7 @@ impl Store {
             .bind(serde_json::json!(search.sources).to_string())
             .bind(search.limit)
             .bind(search.offset)
+            .bind(serde_json::json!(search.excluded_sources).to_string())
             .fetch_all(self.readers())
             .await
             .map_err(|error| self.error(error))?;

@@ -74,6 +74,10 @@ pub(crate) struct SearchSessions {
     query: String,
     /// Only this conversation.
     session_id: Option<String>,
+    /// Only in conversations that take place there: `api_server`, `cron`, `telegram` and so on.
+    source: Option<String>,
+    /// Not in those that take place there.
+    except_source: Option<String>,
     /// How many at most, 1 to 500.
     limit: Option<u32>,
     /// The `nextCursor` of the page before.
@@ -252,6 +256,8 @@ pub(crate) async fn search(call: Call, input: SearchSessions) -> Result<Reply, P
     let (page, offset) = offset_page(&call, input.limit, input.cursor)?;
     let query = SearchQuery {
         session,
+        sources: input.source.into_iter().collect(),
+        excluded_sources: input.except_source.into_iter().collect(),
         limit: fetch_limit(&page),
         offset,
         ..SearchQuery::new(input.query)

@@ -60,7 +60,8 @@ pub use console_sessions::{
     ConsoleSession, ConsoleSessionStore, NewConsoleSession, SessionHolder, SignedInPerson,
 };
 pub use cron::{
-    CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, NewFire, NextJobTime,
+    CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, JobSelection, NewFire,
+    NextJobTime,
 };
 pub use documents::{AppliedCounts, Document, DocumentKind, DocumentStore};
 pub use env::{EnvStore, NewVariable};

@@ -207,6 +207,11 @@ async fn filters_and_order_are_kept() {
         ..apple()
     };
     assert_eq!(search_ids(&store, not).await, [4]);
+    let elsewhere = SearchQuery {
+        excluded_sources: vec!["telegram".into()],
+        ..apple()
+    };
+    assert_eq!(search_ids(&store, elsewhere).await, [3, 2, 1]);
     let source = SearchQuery {
         sources: vec!["telegram".into()],
         ..apple()

@@ -260,6 +260,8 @@ pub(super) const RIGHTS: &[(&str, &[(&str, MemberRight)])] = &[
         &[
             ("query", Inherited),
             ("session_id", Inherited),
+            ("source", Inherited),
+            ("except_source", Inherited),
             ("limit", Inherited),
             ("cursor", Inherited),
         ],
@@ -331,7 +333,11 @@ pub(super) const RIGHTS: &[(&str, &[(&str, MemberRight)])] = &[
     ),
     (
         "list_upcoming_crons",
-        &[("limit", Inherited), ("cursor", Inherited)],
+        &[
+            ("limit", Inherited),
+            ("cursor", Inherited),
+            ("all", Inherited),
+        ],
     ),
     ("create_tenant_cron", &[("job", Inherited)]),
     ("update_tenant_cron", &[("patch", Inherited)]),

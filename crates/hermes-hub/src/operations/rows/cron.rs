@@ -17,7 +17,8 @@ pub(super) fn others() -> Vec<Operation> {
         )
         .docs(
             "List the next cron jobs",
-            "Lists the cron jobs of all tenants that you may see and that have a next time, the next first.",
+            "Lists the cron jobs of all tenants that you may see and that have a next time, the next first; with `all`, paused \
+             and finished ones too.",
         )
         .extended_tool()
         .scope(Scope::CronRead)

@@ -1,4 +1,4 @@
-//! The jobs of all tenants that run next.
+//! The jobs of all tenants: those that run next, or all of them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use crate::{
     JobId, Problem, TenantId,
     api_types::Time,
     service::call::{Call, Reply},
-    storage::state::Page,
+    storage::state::{JobSelection, Page},
 };
 
 const DEFAULT_LIMIT: u32 = 50;
@@ -21,6 +21,8 @@ pub(crate) struct ListUpcomingJobs {
     limit: Option<u32>,
     /// The `nextCursor` of the page before.
     cursor: Option<String>,
+    /// Whether paused and finished jobs are listed too. Then all are in the order of tenants and ids.
+    all: Option<bool>,
 }
 
 /// Jobs of all tenants, the next first.
@@ -37,7 +39,9 @@ pub(crate) struct UpcomingJobs {
 pub(crate) struct UpcomingJob {
     tenant_id: TenantId,
     job_id: JobId,
-    next_run_at: Time,
+    /// Absent for a job that is paused or finished.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_run_at: Option<Time>,
 }
 
 pub(crate) async fn list(call: Call, input: ListUpcomingJobs) -> Result<Reply, Problem> {
@@ -46,7 +50,13 @@ pub(crate) async fn list(call: Call, input: ListUpcomingJobs) -> Result<Reply, P
         cursor: input.cursor,
     };
     let only = call.principal().visible_tenants();
-    let jobs = call.hub.state().next_jobs(only.as_deref(), &page).await?;
+    let selection = if input.all == Some(true) {
+        JobSelection::All
+    } else {
+        JobSelection::Upcoming
+    };
+    let state = call.hub.state();
+    let jobs = state.next_jobs(selection, only.as_deref(), &page).await?;
     let next_cursor = jobs.next;
     let jobs = jobs.items.into_iter().map(|job| UpcomingJob {
         tenant_id: job.tenant,

@@ -30,7 +30,17 @@ pub struct DueJob {
 pub struct NextJobTime {
     pub tenant: TenantId,
     pub job: JobId,
-    pub next: Time,
+    /// `None` for a job that is paused or finished.
+    pub next: Option<Time>,
+}
+
+/// Which jobs are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JobSelection {
+    /// Those that have a next time, the next first.
+    Upcoming,
+    /// Paused and finished ones too, in the order of tenants and ids.
+    All,
 }
 
 /// Modification time and size, to notice changes.
@@ -89,9 +99,10 @@ pub trait CronStore {
 
     async fn next_due(&self) -> Result<Option<Time>, StateError>;
 
-    /// Jobs of tenants on all nodes that have a next time, the next first. `only` names the tenants that the token covers.
+    /// Jobs of tenants on all nodes. `only` names the tenants that the token covers.
     async fn next_jobs(
         &self,
+        selection: JobSelection,
         only: Option<&[TenantId]>,
         page: &Page,
     ) -> Result<Paged<NextJobTime>, StateError>;
@@ -153,13 +164,13 @@ pub(super) fn page_next_jobs(
         Ok(NextJobTime {
             tenant: row.id("tenant", TenantId::parse)?,
             job: row.id("job", JobId::parse)?,
-            next: row.time("next")?,
+            next: row.optional_time("next")?,
         })
     });
     let jobs: Vec<_> = jobs.collect::<Result<_, StateError>>()?;
     Ok(Paged::from_fetched(jobs, page, |job| {
         [
-            job.next.millis().to_string(),
+            job.next.map_or(0, Time::millis).to_string(),
             job.tenant.to_string(),
             job.job.to_string(),
         ]

@@ -33,14 +33,18 @@ pub(crate) struct HubRunsArgs {
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Paused jobs have no next time. `hermes tenant cron list` lists them, too.
+Paused jobs have no next time. `--all` lists them, too.
 
-Example:
-  hermes hub jobs --limit 10")]
+Examples:
+  hermes hub jobs --limit 10
+  hermes hub jobs --all")]
 pub(crate) struct HubJobsArgs {
     #[command(flatten)]
     pub(crate) hub: HubArgs,
     /// Maximum number, 1 to 500 (default: 50).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=500))]
     pub(crate) limit: Option<u32>,
+    /// Also paused and finished jobs, in the order of tenants and ids.
+    #[arg(long)]
+    pub(crate) all: bool,
 }

@@ -93,9 +93,16 @@ pub(super) fn list_runs(context: &Context, args: HubRunsArgs) -> Result<(), Fail
 
 pub(super) fn list_jobs(context: &Context, args: &HubJobsArgs) -> Result<(), Failure> {
     let hub = &HubClient::new(context, &args.hub)?;
-    let call = HubCall::new("list_upcoming_crons").with_optional("limit", args.limit);
+    let call = HubCall::new("list_upcoming_crons")
+        .with_optional("limit", args.limit)
+        .with_flag("all", args.all);
     let answer = hub.call(&call)?;
-    hub.show_list(&answer, "jobs", JOBS, "No job has a next time.");
+    let none = if args.all {
+        "There are no jobs."
+    } else {
+        "No job has a next time."
+    };
+    hub.show_list(&answer, "jobs", JOBS, none);
     Ok(())
 }
 

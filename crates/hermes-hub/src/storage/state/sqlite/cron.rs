@@ -13,8 +13,8 @@ use crate::{
     JobId, RunId, TenantId,
     api_types::Time,
     storage::state::{
-        CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, NewFire,
-        NextJobTime, Page, Paged, StateError,
+        CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, JobSelection,
+        NewFire, NextJobTime, Page, Paged, StateError,
         cron::{last_shown_job, page_next_jobs},
     },
 };
@@ -129,29 +129,37 @@ impl CronStore for SqliteState {
 
     async fn next_jobs(
         &self,
+        selection: JobSelection,
         only: Option<&[TenantId]>,
         page: &Page,
     ) -> Result<Paged<NextJobTime>, StateError> {
         let mut sql = QueryBuilder::<Sqlite>::new(
             "SELECT j.tenant, j.job, j.next FROM job_times j CROSS JOIN tenants t ON t.id = j.tenant
-             WHERE j.next IS NOT NULL AND t.deleted_at IS NULL",
+             WHERE t.deleted_at IS NULL",
         );
+        if selection == JobSelection::Upcoming {
+            sql.push(" AND j.next IS NOT NULL");
+        }
         if let Some(only) = json_list(only)? {
             sql.push(" AND j.tenant IN (SELECT value FROM json_each(")
                 .push_bind(only)
                 .push("))");
         }
         if let Some((next, tenant, job)) = last_shown_job(page)? {
-            sql.push(" AND (j.next, j.tenant, j.job) > (")
-                .push_bind(next)
-                .push(", ")
-                .push_bind(tenant)
-                .push(", ")
-                .push_bind(job)
-                .push(")");
+            match selection {
+                JobSelection::Upcoming => sql
+                    .push(" AND (j.next, j.tenant, j.job) > (")
+                    .push_bind(next)
+                    .push(", "),
+                JobSelection::All => sql.push(" AND (j.tenant, j.job) > ("),
+            };
+            sql.push_bind(tenant).push(", ").push_bind(job).push(")");
         }
-        sql.push(" ORDER BY j.next, j.tenant, j.job LIMIT ")
-            .push_bind(page.fetch_limit());
+        sql.push(match selection {
+            JobSelection::Upcoming => " ORDER BY j.next, j.tenant, j.job LIMIT ",
+            JobSelection::All => " ORDER BY j.tenant, j.job LIMIT ",
+        })
+        .push_bind(page.fetch_limit());
         let rows = sql.build().fetch_all(self.readers()).await?;
         page_next_jobs(&rows, page)
     }

@@ -6,7 +6,8 @@ use hermes_hub::{
     TenantId,
     api_types::{RunTrigger, Time, Via},
     storage::state::{
-        FireOutcome, JobDueTime, NewFire, NewRun, Page, RunQuery, State, TenantDeletion,
+        FireOutcome, JobDueTime, JobSelection, NewFire, NewRun, Page, RunQuery, State,
+        TenantDeletion,
     },
 };
 
@@ -261,14 +262,17 @@ async fn the_next_jobs_of_all_nodes_are_read_page_by_page() {
     let deletion = TenantDeletion::Restorable;
     let deleted = state.delete_tenant(&gone, deletion, None, entry("delete_tenant"));
     deleted.await.unwrap();
-    let list = async |only: Option<&[TenantId]>| {
+    let list = async |selection: JobSelection, only: Option<&[TenantId]>| {
         let mut found = Vec::new();
         let mut page = Page::first(2);
         loop {
-            let paged = other.next_jobs(only, &page).await.unwrap();
+            let paged = other.next_jobs(selection, only, &page).await.unwrap();
             assert!(paged.items.len() <= 2);
             let jobs = paged.items.into_iter();
-            found.extend(jobs.map(|job| format!("{} {} {}", job.next, job.tenant, job.job)));
+            found.extend(jobs.map(|job| {
+                let next = job.next.map_or("-".to_owned(), |next| next.to_string());
+                format!("{next} {} {}", job.tenant, job.job)
+            }));
             match paged.next {
                 Some(cursor) => page = Page::after(2, cursor),
                 None => break found,
@@ -289,8 +293,18 @@ async fn the_next_jobs_of_all_nodes_are_read_page_by_page() {
         (9, "b", 2),
     ];
     // Whoever holds their leases.
-    assert_eq!(list(None).await, named(&all));
+    let upcoming = JobSelection::Upcoming;
+    assert_eq!(list(upcoming, None).await, named(&all));
     let of_b = [(2, "b", 0), (3, "b", 1), (9, "b", 2)];
-    assert_eq!(list(Some(&[tenant_id("b")])).await, named(&of_b));
-    assert!(list(Some(&[])).await.is_empty());
+    assert_eq!(list(upcoming, Some(&[tenant_id("b")])).await, named(&of_b));
+    assert!(list(upcoming, Some(&[])).await.is_empty());
+    // Those that are paused too, in another order.
+    let every = list(JobSelection::All, None).await;
+    let paused = every.iter().filter(|job| job.starts_with("- "));
+    assert_eq!(paused.count(), 2, "{every:?}");
+    assert_eq!(every.len(), all.len() + 2, "{every:?}");
+    let names = every.iter().map(|job| job.split_once(' ').unwrap().1);
+    assert!(names.is_sorted(), "{every:?}");
+    let of_b = list(JobSelection::All, Some(&[tenant_id("b")])).await;
+    assert_eq!(of_b.len(), 4, "{of_b:?}");
 }

@@ -8,8 +8,8 @@ use hermes_hub::{
         UsageGroup, ids::WebhookId,
     },
     storage::state::{
-        ApprovalQuery, AuditOrder, AuditQuery, GroupDeletion, HubEventQuery, IdempotencyKey, Page,
-        RunQuery, State, TenantFilter, TenantQuery, UsageQuery,
+        ApprovalQuery, AuditOrder, AuditQuery, GroupDeletion, HubEventQuery, IdempotencyKey,
+        JobSelection, Page, RunQuery, State, TenantFilter, TenantQuery, UsageQuery,
     },
 };
 
@@ -143,7 +143,9 @@ async fn read_sums(state: &dyn State) {
         state.tenants_with_conditions(only, 10).await.unwrap();
         state.ended_runs(only, now, 10).await.unwrap();
         let page = page_after(&["1", "acme", "job"]);
-        state.next_jobs(only, &page).await.unwrap();
+        for selection in [JobSelection::Upcoming, JobSelection::All] {
+            state.next_jobs(selection, only, &page).await.unwrap();
+        }
         for by in [UsageGroup::Day, UsageGroup::Model, UsageGroup::Tenant] {
             let usage = UsageQuery {
                 by,

@@ -115,6 +115,9 @@ pub(crate) enum TenantSessionsCommand {
         /// Only this conversation.
         #[arg(long, value_name = "ID")]
         session: Option<String>,
+        /// Only in conversations that take place there: `api_server`, `cron`, `telegram`.
+        #[arg(long)]
+        source: Option<String>,
         #[command(flatten)]
         page: PageArgs,
     },

@@ -45,11 +45,13 @@ pub(super) fn run(hub: &HubClient<'_>, args: TenantSessionsArgs) -> Result<(), F
         TenantSessionsCommand::Search {
             query,
             session,
+            source,
             page,
         } => {
             let call = tenant_call("search_sessions", tenant)
                 .with("query", query)
-                .with_optional("session_id", session);
+                .with_optional("session_id", session)
+                .with_optional("source", source);
             let answer = hub.call_list(call, "matches", &page.into())?;
             hub.show_list(&answer, "matches", MATCHES, "Nothing was found.");
         }
