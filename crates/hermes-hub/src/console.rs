@@ -5,15 +5,17 @@
 //! is signed in; forms change by [`actions`], one address for every operation. There is no second way to the state.
 
 mod actions;
+mod affected_tenants;
 mod assets;
+mod batch;
 mod chart;
-mod concerned;
 mod conflict;
 mod diff;
 mod downloads;
 mod form_content;
 mod form_fields;
 mod frame;
+mod interrupted_form;
 mod language;
 mod live;
 mod multipart;
@@ -26,7 +28,6 @@ mod schedule_form;
 mod schedule_words;
 mod schema_form;
 mod session_cookie;
-mod several;
 mod sign_in;
 mod tenant_tabs;
 mod texts;

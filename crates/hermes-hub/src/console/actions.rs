@@ -1,25 +1,25 @@
 //! Forms: one address for every operation that changes something. A form's fields are the operation's arguments.
 //!
 //! `next` is where to go afterwards, `csrf` proves that the form is of this session, `once` makes a form that is sent
-//! twice one change, `if_match` is the version that was shown ([`conflict`]). A field of an object or list holds JSON, or
+//! twice one change, `if_match` is the version that was shown and `seen` a digest where there is none ([`conflict`]). A field of an object or list holds JSON, or
 //! one item a line; [`form_fields`] and [`super::form_content`] have the rest. `{name}` in `next` is a member of the reply, such as the id of what was
 //! made; `each` is for several at once ([`super::several`]); `preview` shows what would change, before it does.
 
 use axum::{
     Form,
-    extract::Path,
+    extract::{Path, rejection::FormRejection},
     response::{IntoResponse, Redirect, Response},
 };
 use http::StatusCode;
 use serde_json::Value;
 
 use super::{
+    batch::call_for_each,
     conflict::{self, SentForm},
     form_content::add_form_content,
     form_fields::{Fields, find_field, read_arguments},
     pages,
     request::{CallOptions, PageRequest},
-    several::call_for_each,
 };
 use crate::{
     Problem, ProblemCode,
@@ -30,12 +30,26 @@ use crate::{
 pub(super) async fn submit(
     request: PageRequest,
     Path(operation): Path<String>,
-    Form(fields): Form<Fields>,
+    form: Result<Form<Fields>, FormRejection>,
 ) -> Response {
-    match perform(&request, &operation, fields).await {
+    let done = match form {
+        Ok(Form(fields)) => perform(&request, &operation, fields).await,
+        Err(rejection) => Err(unreadable_form(&rejection)),
+    };
+    match done {
         Ok(response) => response,
         Err(problem) => pages::problem_in_place(&request, &problem),
     }
+}
+
+/// What browsers of people do not send, or more than a form may have.
+fn unreadable_form(rejection: &FormRejection) -> Problem {
+    if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE {
+        let message = "the form is larger than 2 MiB; send long texts as a file";
+        return Problem::new(ProblemCode::PayloadTooLarge, message).with_reason("large_form");
+    }
+    Problem::invalid("the form cannot be read; load the page again and repeat it")
+        .with_reason("unreadable_form")
 }
 
 async fn perform(
@@ -48,7 +62,7 @@ async fn perform(
     let row = table()
         .find(operation)
         .filter(|row| row.effect != Effect::Read)
-        .ok_or_else(|| Problem::not_found("there is no such action"))?;
+        .ok_or_else(|| Problem::not_found("there is no such action").with_reason("no_action"))?;
     let next = field("next").filter(|next| is_local(next));
     let shows_reply = field("show").is_some();
     let options = CallOptions {
@@ -64,7 +78,7 @@ async fn perform(
         call_for_each(request, row, &fields, &each, once).await?;
         return Ok(go_to(&next, operation));
     }
-    let mut arguments = read_arguments(row, &fields)?;
+    let mut arguments = read_arguments(row, &fields, request.texts)?;
     add_form_content(row, &fields, request.texts, &mut arguments)?;
     if let (Some(_), Some(current)) = (field("preview"), field("current")) {
         let sent = SentForm {
@@ -75,6 +89,18 @@ async fn perform(
             next: &next,
         };
         return conflict::preview(request, sent, options.if_match.unwrap_or_default()).await;
+    }
+    if let (Some(seen), Some(current)) = (field("seen"), field("current")) {
+        let sent = SentForm {
+            operation: row,
+            arguments: &arguments,
+            fields: &fields,
+            current: &current,
+            next: &next,
+        };
+        if conflict::has_changed(request, &sent, &seen).await? {
+            return conflict::show(request, sent).await;
+        }
     }
     let sent = Value::Object(arguments.clone());
     let reply = match (

@@ -30,7 +30,7 @@ async fn send_file(
     name: &'static str,
 ) -> Response {
     if !request.may(operation) {
-        let problem = Problem::not_found("there is no such page");
+        let problem = Problem::not_found("there is no such page").with_reason("no_page");
         return pages::full_problem_page(request, &problem);
     }
     arguments.insert("format".to_owned(), format.into());

@@ -13,12 +13,12 @@
 //! - `name:text`: its text is a text, whatever it looks like; `name:lines`: a list of texts, one a line. For members of
 //!   objects whose schema does not say it.
 //! - `name:whole`: its text is a whole object, of which this one was shown; the argument is the merge patch between them.
-//! - `name:content` with `name:path`: a list of one file.
+//! - `name:content` with `name:path`, once or several times: a list of files.
 //! - `name:schedule`: the kind of a schedule, made of the fields of the schedule editor ([`super::schedule_form`]).
 
 use serde_json::{Map, Value, json};
 
-use super::schedule_form;
+use super::{schedule_form, texts::Texts};
 use crate::{
     Problem,
     operations::{ArgumentKind, Operation},
@@ -38,6 +38,7 @@ pub(super) fn find_field<'f>(fields: &'f Fields, name: &str) -> Option<&'f str> 
 pub(super) fn read_arguments(
     operation: &Operation,
     fields: &Fields,
+    texts: &'static Texts,
 ) -> Result<Map<String, Value>, Problem> {
     let mut arguments = Map::new();
     for argument in &operation.input.arguments {
@@ -46,6 +47,7 @@ pub(super) fn read_arguments(
             shown: &argument.rest_name,
             kind: argument.kind,
             schema: &argument.schema,
+            texts,
         };
         if let Some(value) = read_value(&place, fields)? {
             arguments.insert(argument.name.clone(), value);
@@ -62,6 +64,8 @@ struct ArgumentField<'p> {
     shown: &'p str,
     kind: ArgumentKind,
     schema: &'p Value,
+    /// For what is wrong.
+    texts: &'static Texts,
 }
 
 fn read_value(place: &ArgumentField<'_>, fields: &Fields) -> Result<Option<Value>, Problem> {
@@ -75,7 +79,7 @@ fn read_value(place: &ArgumentField<'_>, fields: &Fields) -> Result<Option<Value
         found.map(|(_, value)| value.as_str())
     };
     if let Some(kind) = marked("schedule") {
-        let schedule = schedule_form::compose(place.name, kind, fields)?;
+        let schedule = schedule_form::compose(place.name, kind, fields, place.texts)?;
         let schedule = schedule.filter(|schedule| marked("was") != Some(schedule));
         return Ok(schedule.map(Value::from));
     }
@@ -93,10 +97,8 @@ fn read_value(place: &ArgumentField<'_>, fields: &Fields) -> Result<Option<Value
         let text = text.trim();
         return Ok((!text.is_empty()).then(|| text.into()));
     }
-    if let Some(text) = marked("content") {
-        let path = marked("path").unwrap_or_default();
-        let content = text.replace("\r\n", "\n");
-        return Ok(Some(json!([{"path": path, "content": content}])));
+    if marked("content").is_some() {
+        return Ok(Some(read_files(place.name, fields)));
     }
     if let Some(text) = marked("lines") {
         let items = text.lines().map(str::trim).filter(|item| !item.is_empty());
@@ -133,14 +135,24 @@ fn read_value(place: &ArgumentField<'_>, fields: &Fields) -> Result<Option<Value
     }
 }
 
+/// Files with their texts, each of which has a path of its own.
+fn read_files(name: &str, fields: &Fields) -> Value {
+    let all = |mark: &'static str| {
+        fields.iter().filter_map(move |(field, value)| {
+            let found = field.strip_prefix(name)?.strip_prefix(':')?;
+            (found == mark).then_some(value)
+        })
+    };
+    let files = all("path").zip(all("content"));
+    files
+        .map(|(path, content)| json!({"path": path, "content": content.replace("\r\n", "\n")}))
+        .collect()
+}
+
 /// A whole object as the merge patch that makes it of the one that was shown.
 fn read_whole(place: &ArgumentField<'_>, text: &str, was: &str) -> Result<Option<Value>, Problem> {
     let parse = |text: &str| serde_json::from_str::<Map<String, Value>>(text);
-    let wanted = parse(text).map_err(|error| {
-        let name = place.shown;
-        Problem::invalid(format!("`{name}` must be a JSON object: {error}"))
-            .with_detail(name.to_owned(), "must be a JSON object")
-    })?;
+    let wanted = parse(text).map_err(|error| place.wrong_json(&error))?;
     let before = parse(was).unwrap_or_default();
     Ok(Some(Value::Object(merge_patch(&before, &wanted))))
 }
@@ -187,6 +199,7 @@ fn read_members(place: &ArgumentField<'_>, fields: &Fields) -> Result<Option<Val
             shown: &shown,
             kind: kind_of(schema),
             schema,
+            texts: place.texts,
         };
         if let Some(value) = read_value(&inner, fields)? {
             members.insert(member.to_owned(), value);
@@ -225,16 +238,16 @@ fn kind_of(schema: &Value) -> ArgumentKind {
 fn read_typed(place: &ArgumentField<'_>, values: &[&str]) -> Result<Value, Problem> {
     // A box that is not ticked is not sent: a hidden field before it says `false`.
     let last = values.last().copied().unwrap_or_default();
-    let wrong = |wanted: &str| wrong_field(place.shown, wanted);
+    let wrong = |key: &str| place.wrong(key);
     Ok(match place.kind {
         ArgumentKind::Text => last.replace("\r\n", "\n").into(),
         ArgumentKind::Integer => {
-            let number: i64 = last.trim().parse().map_err(|_| wrong("a whole number"))?;
+            let number: i64 = last.trim().parse().map_err(|_| wrong("field.integer"))?;
             number.into()
         }
         ArgumentKind::Boolean => matches!(last, "true" | "on" | "1").into(),
         ArgumentKind::List if values.len() == 1 && last.trim_start().starts_with('[') => {
-            serde_json::from_str(last).map_err(|_| wrong("a JSON list"))?
+            serde_json::from_str(last).map_err(|_| wrong("field.list"))?
         }
         ArgumentKind::List => {
             let items = values.iter().flat_map(|value| value.lines());
@@ -244,7 +257,7 @@ fn read_typed(place: &ArgumentField<'_>, values: &[&str]) -> Result<Value, Probl
         ArgumentKind::Object => {
             let object = serde_json::from_str::<Map<String, Value>>(last);
             // The reason has the line and the column.
-            Value::Object(object.map_err(|error| wrong(&format!("a JSON object: {error}")))?)
+            Value::Object(object.map_err(|error| place.wrong_json(&error))?)
         }
         ArgumentKind::Any => serde_json::from_str(last).unwrap_or_else(|_| last.into()),
     })
@@ -258,15 +271,24 @@ fn read_pairs(place: &ArgumentField<'_>, text: &str, was: &str) -> Result<Option
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let (name, value) = line
             .split_once('=')
-            .ok_or_else(|| wrong_field(place.shown, "lines of `name = value`"))?;
+            .ok_or_else(|| place.wrong("field.pairs"))?;
         members.insert(name.trim().to_owned(), value.trim().into());
     }
     Ok((!members.is_empty()).then_some(Value::Object(members)))
 }
 
-fn wrong_field(name: &str, wanted: &str) -> Problem {
-    Problem::invalid(format!("`{name}` must be {wanted}"))
-        .with_detail(name.to_owned(), format!("must be {wanted}"))
+impl ArgumentField<'_> {
+    /// What is wrong with the field, by the key of its text.
+    fn wrong(&self, key: &str) -> Problem {
+        let message = self.texts.fill(key, self.shown);
+        Problem::invalid(message.clone()).with_detail(self.shown.to_owned(), message)
+    }
+
+    fn wrong_json(&self, error: &serde_json::Error) -> Problem {
+        let mut problem = self.wrong("field.object");
+        problem.message = format!("{} ({error})", problem.message);
+        problem
+    }
 }
 
 #[cfg(test)]
@@ -274,13 +296,17 @@ mod tests {
     use super::*;
     use crate::operations::table;
 
+    fn english() -> &'static Texts {
+        Texts::in_language("en").unwrap()
+    }
+
     fn arguments(operation: &str, fields: &[(&str, &str)]) -> Value {
         let row = table().find(operation).unwrap();
         let fields = fields.iter();
         let fields: Fields = fields
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect();
-        Value::Object(read_arguments(row, &fields).unwrap())
+        Value::Object(read_arguments(row, &fields, english()).unwrap())
     }
 
     #[test]
@@ -403,7 +429,7 @@ mod tests {
             ("patch".to_owned(), now.to_owned()),
             ("patch:whole".to_owned(), was.to_owned()),
         ];
-        let arguments = read_arguments(row, &fields).unwrap();
+        let arguments = read_arguments(row, &fields, english()).unwrap();
         let wanted = serde_json::json!({"a": {"y": null, "z": 3}, "b": null, "d": {"e": true}});
         assert_eq!(arguments["patch"], wanted);
     }

@@ -41,8 +41,10 @@ pub(super) struct Frame {
     pub(super) request_id: String,
     /// Where the page hears that something has changed, for those who may.
     pub(super) live: Option<String>,
+    /// One person uses the Hub alone: nothing is said of several tenants.
+    pub(super) is_for_one: bool,
     /// For one person alone: where others could be added.
-    pub(super) is_alone: bool,
+    pub(super) may_add_others: bool,
     /// The pages of the tenant, on a page of one.
     pub(super) tabs: Option<TenantTabs>,
 }
@@ -68,7 +70,8 @@ impl Frame {
             done,
             request_id: request.id.0.to_string(),
             live: request.may("watch_events").then(|| live_address(request)),
-            is_alone: request.only_tenant().is_some() && request.may("create_tenant"),
+            is_for_one: request.only_tenant().is_some(),
+            may_add_others: request.only_tenant().is_some() && request.may("create_tenant"),
             tabs: TenantTabs::new(request),
         }
     }
@@ -90,8 +93,16 @@ impl Frame {
         plain_time(*time)
     }
 
-    pub(super) fn bytes(&self, bytes: impl Counted) -> Bytes {
-        Bytes(bytes.number())
+    pub(super) fn bytes(&self, bytes: impl Counted) -> String {
+        self.decimal(Bytes(bytes.number()).to_string())
+    }
+
+    /// A number with decimals, as the language writes them.
+    pub(super) fn decimal(&self, number: impl AsRef<str>) -> String {
+        match self.texts.language {
+            "de" => number.as_ref().replace('.', ","),
+            _ => number.as_ref().to_owned(),
+        }
     }
 
     /// A number with its thousands apart.

@@ -1,11 +1,12 @@
 //! The event stream of a page: it says that something has changed, and the page reads itself again.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 use http::{StatusCode, header};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
@@ -22,6 +23,8 @@ use crate::{
 const MIN_INTERVAL: Duration = Duration::from_millis(500);
 /// A browser that has lost the stream asks for it again after so long.
 const RETRY: &str = "retry: 1000\n\n";
+/// More tenants are not listed in one message.
+const MAX_TENANTS: usize = 50;
 /// How often a stream looks whether its session has ended.
 const SESSION_CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
@@ -31,9 +34,12 @@ pub(super) async fn follow(request: PageRequest) -> Response {
     if let Some(tenant) = request.query("tenant") {
         arguments["tenant"] = tenant.into();
     }
+    // A browser that opens the stream again says it in the header; another page that goes on with it, in the address.
     let after = request.headers.get("last-event-id");
+    let after = after.and_then(|after| after.to_str().ok());
+    let after = after.or_else(|| request.query("after"));
     let options = CallOptions {
-        last_event_id: after.and_then(|after| after.to_str().ok()?.parse().ok()),
+        last_event_id: after.and_then(|after| after.parse().ok()),
         ..CallOptions::default()
     };
     let reply = match request.call("watch_events", arguments, options).await {
@@ -44,7 +50,7 @@ pub(super) async fn follow(request: PageRequest) -> Response {
         return StatusCode::NOT_FOUND.into_response();
     };
     let changes = stream::unfold(events, |mut events| async move {
-        let mut change = PageChange::default();
+        let mut change = PageChange::new();
         change.add(&events.next().await?);
         if change.is_news {
             let more = async {
@@ -90,9 +96,25 @@ struct PageChange {
     waiting: u32,
     /// Runs that ended.
     ended: u32,
+    /// The same for each tenant that something was about. `None`: for more than are listed, or for the whole Hub.
+    tenants: Option<BTreeMap<String, TenantNews>>,
+}
+
+/// What has happened to one tenant.
+#[derive(Default, Serialize)]
+struct TenantNews {
+    waiting: u32,
+    ended: u32,
 }
 
 impl PageChange {
+    fn new() -> Self {
+        Self {
+            tenants: Some(BTreeMap::new()),
+            ..Self::default()
+        }
+    }
+
     fn add(&mut self, event: &[u8]) {
         let Ok(text) = std::str::from_utf8(event) else {
             return;
@@ -106,11 +128,20 @@ impl PageChange {
             };
             self.is_news = true;
             let data: Value = serde_json::from_str(data.trim()).unwrap_or_default();
-            match data["type"].as_str().and_then(HubEventType::from_word) {
-                Some(HubEventType::ApprovalWaiting) => self.waiting += 1,
-                Some(HubEventType::RunEnded) => self.ended += 1,
-                _ => {}
-            }
+            let kind = data["type"].as_str().and_then(HubEventType::from_word);
+            let waiting = u32::from(kind == Some(HubEventType::ApprovalWaiting));
+            let ended = u32::from(kind == Some(HubEventType::RunEnded));
+            self.waiting += waiting;
+            self.ended += ended;
+            let tenant = data["tenantId"].as_str();
+            self.tenants = tenant
+                .zip(self.tenants.take())
+                .and_then(|(tenant, mut all)| {
+                    let news = all.entry(tenant.to_owned()).or_default();
+                    news.waiting += waiting;
+                    news.ended += ended;
+                    (all.len() <= MAX_TENANTS).then_some(all)
+                });
         }
     }
 
@@ -118,9 +149,10 @@ impl PageChange {
     fn into_message(self) -> Bytes {
         let id = self.last_id.map(|id| format!("id: {id}\n"));
         let id = id.unwrap_or_default();
-        let (waiting, ended) = (self.waiting, self.ended);
         let message = if self.is_news {
-            format!("{id}event: hub-change\ndata: {{\"waiting\":{waiting},\"ended\":{ended}}}\n\n")
+            let news =
+                json!({"waiting": self.waiting, "ended": self.ended, "tenants": self.tenants});
+            format!("{id}event: hub-change\ndata: {news}\n\n")
         } else if id.is_empty() {
             ": alive\n\n".to_owned()
         } else {
@@ -135,7 +167,7 @@ mod tests {
     use super::*;
 
     fn message(events: &[&str]) -> String {
-        let mut change = PageChange::default();
+        let mut change = PageChange::new();
         for event in events {
             change.add(event.as_bytes());
         }
@@ -144,13 +176,20 @@ mod tests {
 
     #[test]
     fn several_events_are_one_message_with_what_is_announced() {
-        let waiting = "id: 7\ndata: {\"type\":\"approval.waiting\"}\n\n";
-        let ended = "id: 8\ndata: {\"type\":\"run.ended\"}\n\n";
-        let other = "id: 9\ndata: {\"type\":\"tenant.changed\"}\n\n";
-        assert_eq!(
-            message(&[waiting, ended, ended, other]),
-            "id: 9\nevent: hub-change\ndata: {\"waiting\":1,\"ended\":2}\n\n"
-        );
+        let waiting = "id: 7\ndata: {\"type\":\"approval.waiting\",\"tenantId\":\"a\"}\n\n";
+        let ended = "id: 8\ndata: {\"type\":\"run.ended\",\"tenantId\":\"b\"}\n\n";
+        let other = "id: 9\ndata: {\"type\":\"tenant.changed\",\"tenantId\":\"a\"}\n\n";
+        let news = |message: &str| -> Value {
+            let (head, data) = message.split_once("data: ").unwrap();
+            assert_eq!(head, "id: 9\nevent: hub-change\n");
+            serde_json::from_str(data).unwrap()
+        };
+        let wanted = json!({"waiting": 1, "ended": 2, "tenants": {
+            "a": {"waiting": 1, "ended": 0}, "b": {"waiting": 0, "ended": 2}}});
+        assert_eq!(news(&message(&[waiting, ended, ended, other])), wanted);
+        // What is about no tenant is about every page.
+        let hub = "id: 9\ndata: {\"type\":\"other\"}\n\n";
+        assert_eq!(news(&message(&[ended, hub]))["tenants"], Value::Null);
     }
 
     #[test]

@@ -20,7 +20,10 @@ pub(super) struct NavigationLink {
 /// Groups of pages, by their paths. A page with a link that is in none of them is in the last one.
 const GROUPS: &[(Option<&str>, &[&str])] = &[
     (None, &["/", "/approvals", "/runs"]),
-    (Some("nav.group.tenants"), &["/tenants", "/groups", "/cron"]),
+    (
+        Some("nav.group.tenants"),
+        &["/tenants", "/groups", "/cron", "/skills"],
+    ),
     (Some("nav.group.hub"), &[]),
 ];
 
@@ -29,21 +32,21 @@ const OF_MANY: &[&str] = &[
     "/runs", "/tenants", "/groups", "/cron", "/policy", "/tokens", "/nodes", "/skills",
 ];
 
-/// The pages of the only tenant, with the texts that say whose they are and their keys.
+/// The pages of the only tenant, with their texts and keys.
 const OF_ONE: &[(&str, &str, char)] = &[
-    ("/tenants/{tenant_id}/chat", "nav.your.chat", 'h'),
+    ("/tenants/{tenant_id}/chat", "tabs.chat", 'h'),
     (
         "/tenants/{tenant_id}/conversations",
-        "nav.your.conversations",
+        "tabs.conversations",
         'v',
     ),
-    ("/tenants/{tenant_id}/mcp", "nav.your.servers", 'm'),
-    ("/tenants/{tenant_id}/cron", "nav.your.jobs", 'j'),
-    ("/tenants/{tenant_id}/runs", "nav.your.runs", 'r'),
-    ("/tenants/{tenant_id}/platforms", "nav.your.platforms", 'b'),
-    ("/tenants/{tenant_id}/skills", "nav.your.skills", 'k'),
-    ("/tenants/{tenant_id}/files", "nav.your.files", 'f'),
-    ("/tenants/{tenant_id}", "nav.your.home", 'y'),
+    ("/tenants/{tenant_id}/mcp", "tabs.mcp", 'm'),
+    ("/tenants/{tenant_id}/cron", "tabs.cron", 'j'),
+    ("/tenants/{tenant_id}/runs", "tabs.runs", 'r'),
+    ("/tenants/{tenant_id}/platforms", "tabs.platforms", 'b'),
+    ("/tenants/{tenant_id}/skills", "tabs.skills", 'k'),
+    ("/tenants/{tenant_id}/files", "tabs.files", 'f'),
+    ("/tenants/{tenant_id}", "tabs.tenant", 'y'),
 ];
 
 /// The navigation for whoever asks: what they may not see is not in it.

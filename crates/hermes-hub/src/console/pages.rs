@@ -14,7 +14,8 @@ use super::{
     texts::Texts,
 };
 use crate::{
-    Problem, api_types::problem::ProblemDetail, http::middleware::RequestId, operations::Operation,
+    Problem, ProblemCode, api_types::problem::ProblemDetail, http::middleware::RequestId,
+    operations::Operation,
 };
 
 mod approvals;
@@ -30,6 +31,7 @@ mod events;
 mod files;
 mod group;
 mod groups;
+mod library;
 mod limits;
 mod manifest;
 mod mcp_server;
@@ -173,6 +175,14 @@ pub(super) const PAGES: &[PageRow] = &[
         "list_share_trash",
         files::show_trash
     ),
+    page!(
+        "/skills",
+        "list_library_skills",
+        library::show,
+        "nav.library",
+        'k'
+    ),
+    page!("/skills/{name}", "get_library_skill", library::show_one),
     page!("/usage", "get_usage", usage::show, "nav.usage", 'u'),
     page!(
         "/policy",
@@ -213,7 +223,7 @@ pub(super) async fn serve_page(request: PageRequest) -> Response {
     let page = PAGES.iter().find(|page| page.path == request.pattern);
     let shown = match page {
         Some(page) if request.may(page.operation) => (page.show)(request.clone()).await,
-        Some(_) | None => Err(Problem::not_found("there is no such page")),
+        Some(_) | None => Err(Problem::not_found("there is no such page").with_reason("no_page")),
     };
     match shown {
         Ok(text) => Html(text).into_response(),
@@ -237,6 +247,25 @@ pub(super) fn render(template: &impl Template) -> Result<String, Problem> {
 struct ProblemPage<'a> {
     page: Frame,
     problem: &'a Problem,
+    message: &'a str,
+    fix: Option<&'static str>,
+}
+
+/// What is wrong, in the reader's language where the console itself says it.
+pub(super) fn problem_message<'a>(texts: &Texts, problem: &'a Problem) -> &'a str {
+    let own = problem
+        .reason
+        .and_then(|reason| texts.find(&format!("problem.reason.{reason}")));
+    own.unwrap_or(&problem.message)
+}
+
+/// What helps against problems of this kind, where that is always the same.
+fn find_fix(texts: &Texts, problem: &Problem) -> Option<&'static str> {
+    let code = match problem.code {
+        ProblemCode::OutOfSpace => "out_of_space",
+        code => code.as_str(),
+    };
+    texts.find(&format!("problem.fix.{code}"))
 }
 
 pub(super) fn full_problem_page(request: &PageRequest, problem: &Problem) -> Response {
@@ -245,7 +274,14 @@ pub(super) fn full_problem_page(request: &PageRequest, problem: &Problem) -> Res
     if status == StatusCode::NOT_FOUND {
         page.tabs = None;
     }
-    match (ProblemPage { page, problem }).render() {
+    let fix = find_fix(request.texts, problem);
+    let shown = ProblemPage {
+        page,
+        problem,
+        message: problem_message(request.texts, problem),
+        fix,
+    };
+    match shown.render() {
         Ok(text) => (status, Html(text)).into_response(),
         Err(_) => status.into_response(),
     }
@@ -258,6 +294,7 @@ struct ProblemPart<'a> {
     message: &'a str,
     /// What is wrong where.
     details: &'a [ProblemDetail],
+    fix: Option<&'static str>,
     request_id: &'a str,
 }
 
@@ -278,8 +315,9 @@ pub(super) fn problem_in_place(request: &PageRequest, problem: &Problem) -> Resp
     }
     let part = ProblemPart {
         texts: request.texts,
-        message: &problem.message,
+        message: problem_message(request.texts, problem),
         details: &problem.details,
+        fix: find_fix(request.texts, problem),
         request_id: &request.id.0,
     };
     let headers = [
@@ -309,10 +347,12 @@ pub(super) fn bare_problem_page(
     problem: &Problem,
     id: &RequestId,
 ) -> Response {
+    let texts = texts_for(headers);
     let part = ProblemPart {
-        texts: texts_for(headers),
-        message: &problem.message,
+        texts,
+        message: problem_message(texts, problem),
         details: &problem.details,
+        fix: find_fix(texts, problem),
         request_id: &id.0,
     };
     match (BareProblemPage { part }).render() {
@@ -345,7 +385,9 @@ pub(super) fn reply_page(
             let text = value.as_str().map(str::to_owned);
             (name.clone(), text.unwrap_or_else(|| value.to_string()))
         });
-    let mut frame = Frame::new(request, operation.title);
+    let key = format!("reply.title.{}", operation.name);
+    let title = request.texts.find(&key).unwrap_or(operation.title);
+    let mut frame = Frame::new(request, title);
     // It is not read again: what it shows, it shows once.
     frame.live = None;
     let page = ReplyPage {

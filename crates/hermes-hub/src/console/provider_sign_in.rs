@@ -89,10 +89,9 @@ async fn redirect_to_provider(
 }
 
 fn wanted(settings: &Settings) -> Result<&OidcSettings, Problem> {
-    settings
-        .oidc
-        .as_ref()
-        .ok_or_else(|| Problem::not_found("this Hub has no sign-in provider"))
+    settings.oidc.as_ref().ok_or_else(|| {
+        Problem::not_found("this Hub has no sign-in provider").with_reason("no_provider")
+    })
 }
 
 fn pending_cookie(
@@ -219,7 +218,7 @@ fn open_id_token(hub: &Hub, person: &SignedInPerson) -> Option<Secret<String>> {
 fn refuse(hub: &Hub, headers: &HeaderMap, next: &str, refused: RefusedSignIn) -> Response {
     let reason = &refused.problem.message;
     tracing::info!(%reason, "sign-in at the provider refused");
-    sign_in::render(hub, headers, next, Some(refused))
+    sign_in::render(hub, headers, next, Some(refused), None)
 }
 
 /// After signing out here, the page that leads to signing out at the provider, for those who came from there.

@@ -67,7 +67,8 @@ impl FromRequestParts<Hub> for PageRequest {
         let pattern = pattern.map_or_else(String::new, |pattern| pattern.as_str().to_owned());
         let extensions = &parts.extensions;
         let (Some(signed_in), Some(csrf)) = (extensions.get(), extensions.get()) else {
-            let problem = Problem::new(ProblemCode::Unauthenticated, "sign in first");
+            let problem = Problem::new(ProblemCode::Unauthenticated, "sign in first")
+                .with_reason("sign_in_first");
             let id = find_request_id(extensions);
             return Err(super::pages::bare_problem_page(
                 &parts.headers,
@@ -90,6 +91,9 @@ impl FromRequestParts<Hub> for PageRequest {
         };
         if request.pattern != super::LIVE_PATH {
             request.only_tenant = request.find_only_tenant().await;
+            if request.only_tenant.is_some() {
+                request.texts = request.texts.for_one_person();
+            }
         }
         Ok(Self(Arc::new(request)))
     }

@@ -3,7 +3,10 @@
 //! The fields have the name of the argument in front: `job.schedule:schedule` is the kind, `job.schedule:time` the time
 //! of day, and so on.
 
-use super::form_fields::{Fields, find_field};
+use super::{
+    form_fields::{Fields, find_field},
+    texts::Texts,
+};
 use crate::Problem;
 
 /// What the fields of the editor hold.
@@ -129,31 +132,31 @@ fn of_expression(expression: &str, usual: &ScheduleFields) -> Option<ScheduleFie
 }
 
 /// The schedule that the fields mean; none if they are empty.
-pub(super) fn compose(name: &str, kind: &str, fields: &Fields) -> Result<Option<String>, Problem> {
-    let field = |part: &str| find_field(fields, &format!("{name}:{part}")).map(str::trim);
-    let required = |part: &str, what: &str| {
-        field(part).ok_or_else(|| {
-            Problem::invalid(format!("the schedule needs {what}")).with_detail("schedule", what)
-        })
+pub(super) fn compose(
+    name: &str,
+    kind: &str,
+    fields: &Fields,
+    texts: &'static Texts,
+) -> Result<Option<String>, Problem> {
+    let wrong = |key: &str| {
+        let message = texts.get(key);
+        Problem::invalid(message).with_detail("schedule", message)
     };
+    let field = |part: &str| find_field(fields, &format!("{name}:{part}")).map(str::trim);
+    let required = |part: &str, key: &str| field(part).ok_or_else(|| wrong(key));
     let clock = || {
-        let time = required("time", "a time of day")?;
+        let time = required("time", "schedule.needs_time")?;
         let parsed = time.split_once(':').and_then(|(hour, minute)| {
             let (hour, minute): (u32, u32) = (hour.parse().ok()?, minute.parse().ok()?);
             (hour < 24 && minute < 60).then_some((hour, minute))
         });
-        parsed.ok_or_else(|| {
-            Problem::invalid("the time of day of a schedule is not one; write it as `09:30`")
-                .with_detail("schedule", "time of day")
-        })
+        parsed.ok_or_else(|| wrong("schedule.wrong_time"))
     };
     let schedule = match kind {
         "every" => {
-            let wanted = "a number of minutes, hours or days";
-            let every: u64 = required("every", wanted)?.parse().map_err(|_| {
-                Problem::invalid(format!("the schedule needs {wanted}"))
-                    .with_detail("schedule", wanted)
-            })?;
+            let wanted = "schedule.needs_interval";
+            let every = required("every", wanted)?.parse::<u64>();
+            let every = every.map_err(|_| wrong(wanted))?;
             let unit = match field("unit") {
                 Some("d") => 24 * 60,
                 Some("h") => 60,
@@ -177,17 +180,16 @@ pub(super) fn compose(name: &str, kind: &str, fields: &Fields) -> Result<Option<
                 .map(|(_, day)| if day == "7" { "0" } else { day.as_str() })
                 .collect();
             if days.is_empty() {
-                return Err(Problem::invalid("the schedule needs a day of the week")
-                    .with_detail("schedule", "day of the week"));
+                return Err(wrong("schedule.needs_weekday"));
             }
             format!("{minute} {hour} * * {}", days.join(","))
         }
         "monthly" => {
             let (hour, minute) = clock()?;
-            let day = required("day", "a day of the month")?;
+            let day = required("day", "schedule.needs_day")?;
             format!("{minute} {hour} {day} * *")
         }
-        "once" => required("at", "a date and time")?.to_owned(),
+        "once" => required("at", "schedule.needs_moment")?.to_owned(),
         _ => return Ok(field("custom").map(str::to_owned)),
     };
     Ok(Some(schedule))
@@ -202,7 +204,7 @@ mod tests {
         let fields: Fields = parts
             .map(|(part, value)| (format!("s:{part}"), (*value).to_owned()))
             .collect();
-        compose("s", kind, &fields)
+        compose("s", kind, &fields, Texts::in_language("en").unwrap())
     }
 
     #[test]

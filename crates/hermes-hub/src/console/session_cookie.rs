@@ -9,7 +9,7 @@ use hermes_config::{Secret, to_hex};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use sha2::{Digest, Sha256};
 
-use super::{CONTENT_SECURITY_POLICY, sign_in};
+use super::{CONTENT_SECURITY_POLICY, interrupted_form::InterruptedForm, sign_in};
 use crate::{
     Hub, Problem,
     api_types::Via,
@@ -33,6 +33,12 @@ impl CsrfToken {
     fn from_cookie(cookie: &str) -> Self {
         let digest = Sha256::digest(format!("csrf:{cookie}"));
         Self(to_hex(&digest[..16]))
+    }
+
+    /// For the session of a `Set-Cookie`.
+    pub(super) fn from_header(cookie: &HeaderValue) -> Option<Self> {
+        let (_, value) = cookie.to_str().ok()?.split_once('=')?;
+        Some(Self::from_cookie(value.split(';').next()?))
     }
 
     pub(super) fn matches(&self, presented: &str) -> bool {
@@ -115,7 +121,10 @@ async fn prepare(
     };
     let is_open = sign_in::OPEN_PATHS.contains(&request.uri().path());
     let (Some(cookie), Some(signed_in)) = (cookie, signed_in) else {
-        return Ok((!is_open).then(|| ask_to_sign_in(request)));
+        if is_open {
+            return Ok(None);
+        }
+        return Ok(Some(ask_to_sign_in(hub, request).await));
     };
     let csrf = CsrfToken::from_cookie(cookie.expose());
     if let Some(sent) = request.headers().get(CSRF_HEADER) {
@@ -131,14 +140,22 @@ pub(super) fn foreign_form() -> Problem {
         .with_reason("csrf")
 }
 
-fn ask_to_sign_in(request: &Request) -> Response {
+async fn ask_to_sign_in(hub: &Hub, request: &mut Request) -> Response {
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+    let is_part = request.headers().contains_key("hx-request");
+    if !is_read
+        && !is_part
+        && let Some(form) = InterruptedForm::read(request).await
+    {
+        let next = page_before(request.headers()).unwrap_or_else(|| "/".to_owned());
+        return sign_in::render(hub, request.headers(), &next, None, Some(form));
+    }
     let wanted = request.uri().path_and_query();
     let wanted = wanted
         .filter(|_| is_read)
         .map_or("/", |wanted| wanted.as_str());
     let target = sign_in::address_for(wanted);
-    if request.headers().contains_key("hx-request") {
+    if is_part {
         // A part of a page: the whole page has to go.
         let target = HeaderValue::from_str(&target).ok();
         let mut response = StatusCode::UNAUTHORIZED.into_response();
@@ -148,6 +165,20 @@ fn ask_to_sign_in(request: &Request) -> Response {
         return response;
     }
     Redirect::to(&target).into_response()
+}
+
+/// The page that a form was on.
+fn page_before(headers: &HeaderMap) -> Option<String> {
+    let text = |name: header::HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let referer = url::Url::parse(text(header::REFERER)?).ok()?;
+    let host = match referer.port() {
+        Some(port) => format!("{}:{port}", referer.host_str()?),
+        None => referer.host_str()?.to_owned(),
+    };
+    (Some(host.as_str()) == text(header::HOST)).then(|| match referer.query() {
+        Some(query) => format!("{}?{query}", referer.path()),
+        None => referer.path().to_owned(),
+    })
 }
 
 /// A change must come from a page of this very origin: another port of the same host is somebody else.

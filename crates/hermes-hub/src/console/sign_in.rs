@@ -15,10 +15,12 @@ use super::{
     actions::{is_local, status_of},
     assets,
     frame::other_languages,
+    interrupted_form::{InterruptedForm, offer_again},
     language::texts_for,
+    pages::problem_message,
     provider_sign_in,
     request::{PageRequest, find_request_id, parse_query, sender_address},
-    session_cookie::set_cookie,
+    session_cookie::{CsrfToken, set_cookie},
     texts::Texts,
 };
 use crate::{
@@ -56,6 +58,8 @@ struct SignInPage<'a> {
     texts: &'static Texts,
     next: &'a str,
     refused: Option<RefusedSignIn>,
+    /// What was sent when the session had ended.
+    interrupted: Option<InterruptedForm>,
     /// Where the Hub is reached without encryption from another machine, this is said.
     is_plain: bool,
     /// Where to sign in at the provider, if there is one.
@@ -78,6 +82,10 @@ impl RefusedSignIn {
 }
 
 impl SignInPage<'_> {
+    fn refusal<'a>(&self, refused: &'a RefusedSignIn) -> &'a str {
+        problem_message(self.texts, &refused.problem)
+    }
+
     fn t<'a>(&'a self, key: &'a str) -> &'a str {
         self.texts.get(key)
     }
@@ -94,7 +102,7 @@ impl SignInPage<'_> {
 pub(super) async fn show(State(hub): State<Hub>, request: Request) -> Response {
     let query = parse_query(request.uri().query().unwrap_or_default());
     let next = query.get("next").map_or("/", String::as_str);
-    render(&hub, request.headers(), next, None)
+    render(&hub, request.headers(), next, None, None)
 }
 
 pub(super) fn render(
@@ -102,6 +110,7 @@ pub(super) fn render(
     headers: &HeaderMap,
     next: &str,
     refused: Option<RefusedSignIn>,
+    interrupted: Option<InterruptedForm>,
 ) -> Response {
     let settings = hub.settings();
     let host = headers
@@ -115,9 +124,10 @@ pub(super) fn render(
         matches!(name, "localhost" | "127.0.0.1" | "[::1]")
     });
     let next = if is_local(next) { next } else { "/" };
-    let status = match &refused {
-        Some(refused) => status_of(&refused.problem),
-        None => StatusCode::OK,
+    let status = match (&refused, &interrupted) {
+        (Some(refused), _) => status_of(&refused.problem),
+        (None, Some(_)) => StatusCode::UNAUTHORIZED,
+        (None, None) => StatusCode::OK,
     };
     let page = SignInPage {
         texts: texts_for(headers),
@@ -127,6 +137,7 @@ pub(super) fn render(
             .is_some()
             .then(|| provider_sign_in::begin_address(next)),
         refused,
+        interrupted,
         is_plain: !settings.public_url.starts_with("https://") && !is_local_host,
     };
     match page.render() {
@@ -147,14 +158,26 @@ pub(super) struct SignInForm {
     code: String,
     #[serde(default)]
     next: String,
+    #[serde(default)]
+    form_address: String,
+    #[serde(default)]
+    form_fields: String,
 }
 
 pub(super) async fn submit(State(hub): State<Hub>, request: Request) -> Response {
     let (mut parts, body) = request.into_parts();
     let request = Request::from_parts(parts.clone(), body);
-    let Ok(Form(form)) = Form::<SignInForm>::from_request(request, &hub).await else {
-        return StatusCode::BAD_REQUEST.into_response();
+    let Ok(Form(mut form)) = Form::<SignInForm>::from_request(request, &hub).await else {
+        let problem =
+            Problem::invalid("the form cannot be read; load the page again and repeat it")
+                .with_reason("unreadable_form");
+        let refused = RefusedSignIn::new(problem, &parts.extensions);
+        return render(&hub, &parts.headers, "/", Some(refused), None);
     };
+    let interrupted = InterruptedForm::from_fields(
+        std::mem::take(&mut form.form_address),
+        std::mem::take(&mut form.form_fields),
+    );
     let next = if is_local(&form.next) {
         form.next.as_str()
     } else {
@@ -162,10 +185,17 @@ pub(super) async fn submit(State(hub): State<Hub>, request: Request) -> Response
     };
     let headers = std::mem::take(&mut parts.headers);
     match open(&hub, &headers, &parts.extensions, &form).await {
-        Ok(cookie) => ([(header::SET_COOKIE, cookie)], Redirect::to(next)).into_response(),
+        Ok(cookie) => {
+            let offered = interrupted.and_then(|form| {
+                let csrf = CsrfToken::from_header(&cookie)?;
+                offer_again(texts_for(&headers), &form, &csrf.0, next)
+            });
+            let page = offered.unwrap_or_else(|| Redirect::to(next).into_response());
+            ([(header::SET_COOKIE, cookie)], page).into_response()
+        }
         Err(problem) => {
             let refused = RefusedSignIn::new(problem, &parts.extensions);
-            render(&hub, &headers, next, Some(refused))
+            render(&hub, &headers, next, Some(refused), interrupted)
         }
     }
 }
@@ -189,7 +219,7 @@ async fn open(
             return Err(Problem::new(
                 ProblemCode::Unauthenticated,
                 "this link was used already or is too old; make another one with `hermes hub login-link`",
-            ));
+            ).with_reason("link_used"));
         };
         token
     };

@@ -1,4 +1,5 @@
-//! The console's texts: one file per language, the same keys in each.
+//! The console's texts: one file per language, the same keys in each. `yours.KEY` is what `KEY` says to somebody who uses
+//! the Hub alone: it speaks of what is theirs, and of no tenants.
 
 use std::{collections::HashMap, sync::LazyLock};
 
@@ -18,10 +19,30 @@ const LANGUAGES: [(&str, &str); 2] = [
     ("de", include_str!("texts/de.properties")),
 ];
 
+/// What stands before the keys of texts for one person.
+const YOURS: &str = "yours.";
+
 static ALL: LazyLock<Vec<Texts>> = LazyLock::new(|| {
     let all = LANGUAGES.iter().map(|(language, file)| Texts {
         language,
         texts: parse(file).collect(),
+    });
+    all.collect()
+});
+
+/// The same languages for one person.
+static FOR_ONE_PERSON: LazyLock<Vec<Texts>> = LazyLock::new(|| {
+    let all = ALL.iter().map(|texts| {
+        let mut own = texts.texts.clone();
+        for (key, text) in &texts.texts {
+            if let Some(key) = key.strip_prefix(YOURS) {
+                own.insert(key, text);
+            }
+        }
+        Texts {
+            language: texts.language,
+            texts: own,
+        }
     });
     all.collect()
 });
@@ -38,6 +59,13 @@ impl Texts {
     /// All languages that there are.
     pub(super) fn all() -> &'static [Self] {
         &ALL
+    }
+
+    /// The same texts for somebody who uses the Hub alone.
+    pub(super) fn for_one_person(&self) -> &'static Self {
+        let mut all = FOR_ONE_PERSON.iter();
+        let own = all.find(|texts| texts.language == self.language);
+        own.unwrap_or(&FOR_ONE_PERSON[0])
     }
 
     pub(super) fn in_language(language: &str) -> Option<&'static Self> {
@@ -111,8 +139,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_one_person_reads_says_nothing_of_tenants() {
+        // Pages that are not there for one person.
+        let of_many = ["groups.", "nodes.", "done.remove_member", "done.drain_node"];
+        for texts in FOR_ONE_PERSON.iter() {
+            for (key, text) in &texts.texts {
+                let yours = format!("{YOURS}{key}");
+                let is_of_many = of_many.iter().any(|prefix| key.starts_with(prefix));
+                let words = text.to_lowercase();
+                let says_it = words.contains("tenant") || words.contains("mandant");
+                assert!(
+                    !says_it || is_of_many,
+                    "{key} in {}: {text}",
+                    texts.language
+                );
+                if let Some(key) = key.strip_prefix(YOURS) {
+                    assert!(texts.find(key).is_some(), "`{yours}` is of no text");
+                }
+            }
+        }
+    }
+
     fn placeholders(text: &str) -> Vec<&str> {
-        let mut found: Vec<_> = ["{n}", "{name}"]
+        let mut found: Vec<_> = ["{n}", "{name}", "{bad}", "{all}"]
             .into_iter()
             .filter(|placeholder| text.contains(placeholder))
             .collect();
@@ -149,13 +199,97 @@ mod tests {
         }
     }
 
+    fn is_template(path: &str) -> bool {
+        Path::new(path).extension().is_some_and(|end| end == "html")
+    }
+
+    /// Names and units, which are the same in every language.
+    const UNTRANSLATED: [&str; 4] = ["Hermes", "ms", "s", "g"];
+
+    /// The words of a template that are not from the table.
+    fn own_words(template: &str) -> Vec<String> {
+        let cut = |pattern: &str, text: &str| {
+            let pattern = regex::Regex::new(pattern).unwrap();
+            pattern.replace_all(text, " \u{1} ").into_owned()
+        };
+        let mut found = Vec::new();
+        let text = cut(r"(?s)\{#.*?#\}|<!--.*?-->|<!doctype[^>]*>", template);
+        let attributes =
+            regex::Regex::new(r#"(?:aria-label|title|alt)="([^"{]*[A-Za-z][^"{]*)""#).unwrap();
+        found.extend(
+            attributes
+                .captures_iter(&text)
+                .map(|found| found[1].to_owned()),
+        );
+        // What is written in code, or stands in a field as an example, is not a sentence.
+        let text = cut(
+            r"(?s)<code>[^<{]*</code>|<textarea[^>]*>[^<{]*</textarea>",
+            &text,
+        );
+        let text = cut(r"(?s)\{\{.*?\}\}|\{%.*?%\}", &text);
+        let text = cut(r"(?s)<[^>]*>|&[a-z]+;", &text);
+        let words = regex::Regex::new(r"\p{L}+").unwrap();
+        let words = words.find_iter(&text).map(|word| word.as_str());
+        found.extend(
+            words
+                .filter(|word| !UNTRANSLATED.contains(word))
+                .map(str::to_owned),
+        );
+        found
+    }
+
+    #[test]
+    fn no_template_has_words_of_its_own() {
+        assert_eq!(
+            own_words("<p title=\"Help\">Hermes {{ x }} again</p>"),
+            ["Help", "again"]
+        );
+        let mut found = Vec::new();
+        sources(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console"),
+            &mut found,
+        );
+        for (path, text) in found {
+            if is_template(&path) {
+                assert_eq!(own_words(&text), Vec::<String>::new(), "{path}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_console_says_itself_is_in_every_language() {
+        // A reason stands beside what only the console says; the rest is for logs and programs.
+        let said = regex::Regex::new(
+            r#"(?s)Problem::(?:new\([^,]+,|invalid\(|denied\(|not_found\(|precondition\()\s*(?:format!\(\s*)?"([^"]*)"(?:,[^;]*?)?\)\s*(?:\.with_reason\("([a-z_]+)"\))?"#,
+        )
+        .unwrap();
+        // Forms of the console do not send these.
+        let of_programs = ["there is no such operation", "must be a JSON schema"];
+        let mut found = Vec::new();
+        sources(
+            &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console"),
+            &mut found,
+        );
+        for (path, text) in found.iter().filter(|(path, _)| !is_template(path)) {
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            for problem in said.captures_iter(text) {
+                let message = &problem[1];
+                if of_programs.iter().any(|end| message.ends_with(end)) {
+                    continue;
+                }
+                let reason = problem.get(2).map_or("", |reason| reason.as_str());
+                let key = format!("problem.reason.{reason}");
+                assert!(ALL[0].find(&key).is_some(), "`{message}` in {path}");
+            }
+        }
+    }
+
     #[test]
     fn every_text_that_a_template_names_exists_and_none_is_marked_safe() {
         let mut found = Vec::new();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console");
         sources(&root, &mut found);
         let named = regex::Regex::new(r#"\b(t|count|fill)\("([a-z0-9_.]+)""#).unwrap();
-        let is_template = |path: &str| Path::new(path).extension().is_some_and(|end| end == "html");
         for (path, text) in found.iter().filter(|(path, _)| is_template(path)) {
             let is_marked = text.contains("|safe") || text.contains("| safe");
             assert!(!is_marked, "{path}");

@@ -162,10 +162,42 @@ const drawTalk = (talk) => {
   };
 };
 
-const follow = () => {
+const readPage = () => htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerMorph" });
+
+// Runs take at most three of the six connections that a browser has to a host. Returns what gives it back; null if there is
+// none.
+const RUN_CONNECTIONS = 3;
+const takeConnection = async () => {
+  if (!navigator.locks) return () => {};
+  for (let number = 1; number <= RUN_CONNECTIONS; number += 1) {
+    const release = await new Promise((taken) => {
+      navigator.locks.request(`hermes-run-${number}`, { ifAvailable: true }, (lock) => {
+        if (lock) return new Promise(taken);
+        taken(null);
+        return null;
+      });
+    });
+    if (release) return release;
+  }
+  return null;
+};
+// A run that is followed by nothing else is read again so often.
+const WITHOUT_CONNECTION = 3000;
+let isFollowing = false;
+
+const follow = async () => {
   const list = document.getElementById("steps") ?? document.getElementById("talk");
   const address = list?.dataset.events;
-  if (!address || source) return;
+  if (!address || isFollowing) return;
+  isFollowing = true;
+  const release = await takeConnection();
+  if (!release) {
+    setTimeout(() => {
+      isFollowing = false;
+      readPage();
+    }, WITHOUT_CONNECTION);
+    return;
+  }
   const draw = list.id === "talk" ? drawTalk(list) : drawLog(list);
   let waiting = [];
   let isPlanned = false;
@@ -183,8 +215,10 @@ const follow = () => {
     // What is asked, decided or over changes more than the list: the page as the Hub has it now, and on from there.
     source.close();
     source = null;
+    isFollowing = false;
+    release();
     announcement.textContent = news;
-    htmx.ajax("GET", location.pathname + location.search, { target: "#main", select: "#main", swap: "outerMorph" });
+    readPage();
   };
 
   let last = null;

@@ -13,6 +13,8 @@ use crate::{
 
 const PAGE_SIZE: u32 = 50;
 const CRON: &str = "cron";
+/// Where conversations usually take place. Others are offered when there are some on the page.
+const SOURCES: [&str; 6] = ["telegram", "discord", "slack", "cli", "api_server", CRON];
 
 #[derive(Template)]
 #[template(path = "pages/conversations.html")]
@@ -21,6 +23,8 @@ struct ConversationsPage {
     tenant: String,
     words: String,
     source: String,
+    /// Where conversations take place, to choose from.
+    sources: Vec<String>,
     shows_cron: bool,
     /// The same with those of jobs, or without them.
     other_cron: String,
@@ -91,27 +95,43 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         arguments["cursor"] = cursor.into();
     }
     let (mut sessions, mut matches) = (Vec::new(), None);
+    if let Some(source) = request.query("source") {
+        arguments["source"] = source.into();
+    } else if !shows_cron {
+        arguments["except_source"] = CRON.into();
+    }
     let next = if let Some(words) = request.query("search") {
         arguments["query"] = words.into();
-        let (found, next) = search(&request, arguments, shows_cron).await?;
+        let (found, next) = search(&request, arguments).await?;
         matches = Some(found);
         next
     } else {
-        if let Some(source) = request.query("source") {
-            arguments["source"] = source.into();
-        } else if !shows_cron {
-            arguments["except_source"] = CRON.into();
-        }
         let (found, next) = list(&request, arguments).await?;
         sessions = found;
         next
     };
+    let mut sources: Vec<String> = SOURCES.map(str::to_owned).into();
+    let shown = sessions
+        .iter()
+        .map(|session: &Conversation| session.source.as_str());
+    let shown = shown.chain(
+        matches
+            .iter()
+            .flatten()
+            .map(|found: &MatchView| found.source.as_str()),
+    );
+    for source in shown.chain(request.query("source")) {
+        if !sources.iter().any(|known| known == source) {
+            sources.push(source.to_owned());
+        }
+    }
     let query = |name| request.query(name).unwrap_or_default().to_owned();
     render(&ConversationsPage {
         page: Frame::new(&request, request.texts.get("tabs.conversations")),
         may_chat: is_there(&request, "/tenants/{tenant_id}/chat"),
         words: query("search"),
         source: query("source"),
+        sources,
         shows_cron,
         other_cron: request.address_with(CRON, if shows_cron { "" } else { "1" }),
         sessions,
@@ -138,7 +158,6 @@ async fn list(
 async fn search(
     request: &PageRequest,
     arguments: Value,
-    shows_cron: bool,
 ) -> Result<(Vec<MatchView>, Option<String>), Problem> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -146,10 +165,7 @@ async fn search(
         matches: Vec<MatchView>,
         next_cursor: Option<String>,
     }
-    let mut found: MatchesView = request.read("search_sessions", arguments).await?;
-    found
-        .matches
-        .retain(|found| shows_cron || found.source != CRON);
+    let found: MatchesView = request.read("search_sessions", arguments).await?;
     Ok((found.matches, found.next_cursor))
 }
 

@@ -2,13 +2,13 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::render;
 use crate::{
     Problem,
     api_types::EnvVariable,
-    console::{frame::Frame, request::PageRequest},
+    console::{conflict::digest_rows, frame::Frame, request::PageRequest},
 };
 
 #[derive(Template)]
@@ -17,13 +17,15 @@ struct EnvPage {
     page: Frame,
     tenant: String,
     variables: Vec<EnvVariable>,
+    /// What the form was made from.
+    seen: String,
     may_set: bool,
     may_remove: bool,
 }
 
 #[derive(Deserialize)]
 struct VariablesView {
-    env: Vec<EnvVariable>,
+    env: Vec<Value>,
 }
 
 pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
@@ -31,10 +33,14 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     let list: VariablesView = request
         .read("list_env", json!({"tenant_id": tenant}))
         .await?;
+    let seen = digest_rows(&list.env);
+    let variables = list.env.into_iter().map(serde_json::from_value);
+    let variables: Result<Vec<EnvVariable>, serde_json::Error> = variables.collect();
     render(&EnvPage {
         page: Frame::new(&request, request.texts.get("tabs.env")),
         tenant,
-        variables: list.env,
+        variables: variables.map_err(|error| Problem::internal(&error))?,
+        seen,
         may_set: request.may("set_env"),
         may_remove: request.may("unset_env"),
     })

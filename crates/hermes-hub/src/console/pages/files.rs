@@ -85,9 +85,9 @@ impl FileTree {
                 operations: &WORKSPACE,
             }),
             group => {
-                let tenant = request.query("tenant").ok_or_else(|| {
-                    Problem::invalid("`tenant` names the member who sees the share")
-                })?;
+                let tenant = request
+                    .query("tenant")
+                    .ok_or_else(|| Problem::invalid(request.texts.get("groups.whose_share")))?;
                 Ok(Self {
                     tenant: tenant.to_owned(),
                     group: Some(group.to_owned()),
@@ -204,6 +204,12 @@ struct TreeQuota {
 }
 
 impl TreeFacts {
+    /// How much more fits; `None` where there is no limit.
+    fn room_left(&self) -> Option<u64> {
+        let room = self.room.as_ref().filter(|room| room.quota > 0)?;
+        Some(room.quota.saturating_sub(room.used))
+    }
+
     async fn read(request: &PageRequest, tree: &FileTree) -> Result<Self, Problem> {
         let may_write = request.may(tree.operations.write);
         let Some(group) = &tree.group else {
@@ -233,7 +239,7 @@ impl TreeFacts {
             .into_iter()
             .find(|share| share.group_id == *group);
         let share =
-            share.ok_or_else(|| Problem::not_found(format!("there is no share `{group}`")))?;
+            share.ok_or_else(|| Problem::not_found(request.texts.fill("files.no_share", group)))?;
         Ok(Self {
             title: share.display_name,
             may_write: may_write && share.access == "write",
@@ -273,11 +279,9 @@ async fn find_member(request: &PageRequest) -> Result<String, Problem> {
     let writer = members.iter().find(|member| member["access"] == "write");
     let member = writer.or(members.first());
     let member = member.and_then(|member| member["tenantId"].as_str());
-    member.map(str::to_owned).ok_or_else(|| {
-        Problem::precondition(format!(
-            "`{group}` has no members yet: add one, then its files can be seen"
-        ))
-    })
+    member
+        .map(str::to_owned)
+        .ok_or_else(|| Problem::precondition(request.texts.fill("files.no_members", group)))
 }
 
 async fn show(request: &PageRequest, tree: &FileTree) -> Result<String, Problem> {

@@ -1,13 +1,13 @@
 //! What a tenant may use: runs and tokens a day, disk space, runs at the same time.
 
 use askama::Template;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::render;
 use crate::{
     Problem,
     api_types::{LimitUse, Tenant},
-    console::{frame::Frame, request::PageRequest},
+    console::{conflict::digest_for, frame::Frame, request::PageRequest},
 };
 
 const MIB: u64 = 1 << 20;
@@ -17,6 +17,8 @@ const MIB: u64 = 1 << 20;
 struct LimitsPage {
     page: Frame,
     limits: LimitUse,
+    /// What the form about them was made from.
+    seen: String,
     /// With its version, for whoever may read it.
     tenant: Option<(Tenant, String)>,
     id: String,
@@ -33,7 +35,9 @@ impl LimitsPage {
 pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     let id = request.path_value("tenant_id").to_owned();
     let named = json!({"tenant_id": id});
-    let limits = request.read("get_limits", named.clone()).await?;
+    let found: Value = request.read("get_limits", named.clone()).await?;
+    let seen = digest_for("patch_limits", &found["limits"]);
+    let limits = serde_json::from_value(found).map_err(|error| Problem::internal(&error))?;
     let tenant = if request.may("get_tenant") {
         let (tenant, version) = request.read_versioned("get_tenant", named).await?;
         Some((tenant, version.unwrap_or_default()))
@@ -45,6 +49,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     render(&LimitsPage {
         page: Frame::new(&request, request.texts.get("tabs.limits")),
         limits,
+        seen,
         tenant,
         id,
         may_limit: is_whole_hub && request.may("patch_limits"),

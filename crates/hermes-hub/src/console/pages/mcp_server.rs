@@ -118,7 +118,7 @@ pub(in crate::console) async fn submit(
         Some("call") => tool_form::show(&request, Some(&fields)).await,
         Some("test") => test(&request, &fields).await,
         Some("login") => log_in(&request, &fields).await,
-        _ => Err(Problem::not_found("there is no such action")),
+        _ => Err(Problem::not_found("there is no such action").with_reason("no_action")),
     };
     match shown {
         Ok(text) => Html(text).into_response(),

@@ -138,12 +138,12 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     })
 }
 
-type More = Vec<(&'static str, &'static str)>;
+type SeeAllLinks = Vec<(&'static str, &'static str)>;
 
 async fn add_approvals(
     request: &PageRequest,
     needs: &mut Vec<PendingAction>,
-    more: &mut More,
+    more: &mut SeeAllLinks,
 ) -> Result<(), Problem> {
     if !request.may("list_approvals") {
         return Ok(());
@@ -157,7 +157,7 @@ async fn add_approvals(
     needs.extend(shown.map(|approval| PendingAction {
         what: "overview.approval",
         subject: approval.command,
-        reason: approval.tenant_id.to_string(),
+        reason: tenant_name(request, &approval.tenant_id),
         at: Some(approval.created_at),
         address: format!("/approvals#{}", approval.approval_id),
         fix: "overview.fix.approval",
@@ -169,7 +169,7 @@ async fn add_failures(
     request: &PageRequest,
     overview: &HubOverview,
     needs: &mut Vec<PendingAction>,
-    more: &mut More,
+    more: &mut SeeAllLinks,
 ) -> Result<(), Problem> {
     let has_failed = |count: &TenantCount| count.status == TenantStatus::Failed && count.count > 0;
     if overview.tenants.iter().any(has_failed) && request.may("list_tenants") {
@@ -206,7 +206,10 @@ async fn add_failures(
         };
         needs.push(PendingAction {
             what,
-            subject: trouble.display_name.clone(),
+            subject: match request.only_tenant() {
+                Some(_) => String::new(),
+                None => trouble.display_name.clone(),
+            },
             reason: trouble.message.clone(),
             at: Some(trouble.since),
             address: tenant_address(request, &trouble.tenant_id, path),
@@ -219,13 +222,21 @@ async fn add_failures(
     }
     needs.extend(failed.take(MOST).map(|run| PendingAction {
         what: "overview.run",
-        subject: run.tenant_id.to_string(),
+        subject: tenant_name(request, &run.tenant_id),
         reason: run.message.clone(),
         at: Some(run.ended_at),
         address: format!("/tenants/{}/runs/{}", run.tenant_id, run.run_id),
         fix: "overview.fix.run",
     }));
     Ok(())
+}
+
+/// Which tenant something is about; nothing where there is only one.
+fn tenant_name(request: &PageRequest, tenant: &TenantId) -> String {
+    match request.only_tenant() {
+        Some(_) => String::new(),
+        None => tenant.to_string(),
+    }
 }
 
 /// The page of a tenant where something is mended; its first page where that one is not there.

@@ -2,13 +2,13 @@
 
 use askama::Template;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::render;
 use crate::{
     Problem,
     api_types::{PlatformName, StrangerReply, Time},
-    console::{frame::Frame, qr_code::QrDrawing, request::PageRequest},
+    console::{conflict::digest_for, frame::Frame, qr_code::QrDrawing, request::PageRequest},
 };
 
 #[derive(Template)]
@@ -29,7 +29,7 @@ struct PlatformsPage {
 
 #[derive(Deserialize)]
 struct PlatformListing {
-    platforms: Vec<PlatformView>,
+    platforms: Vec<Value>,
 }
 
 /// A platform as the API shows it.
@@ -49,6 +49,9 @@ struct PlatformView {
     unauthorized_dm: StrangerReply,
     home_channel: Option<String>,
     bots: Vec<BotView>,
+    /// What the form about it was made from.
+    #[serde(skip)]
+    seen: String,
 }
 
 #[derive(Deserialize)]
@@ -179,6 +182,11 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     let tenant = request.path_value("tenant_id").to_owned();
     let named = json!({"tenant_id": tenant});
     let list: PlatformListing = request.read("list_platforms", named.clone()).await?;
+    let platforms = list.platforms.into_iter().map(|found| {
+        let seen = digest_for("put_platform", &found);
+        serde_json::from_value::<PlatformView>(found).map(|shown| PlatformView { seen, ..shown })
+    });
+    let platforms: Result<Vec<_>, serde_json::Error> = platforms.collect();
     let pairing = if request.may("list_pairing") {
         request.read("list_pairing", named).await?
     } else {
@@ -187,7 +195,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     render(&PlatformsPage {
         page: Frame::new(&request, request.texts.get("tabs.platforms")),
         tenant,
-        platforms: list.platforms,
+        platforms: platforms.map_err(|error| Problem::internal(&error))?,
         pairing,
         may_write: request.may("put_platform"),
         may_set_token: request.may("set_env"),

@@ -133,7 +133,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     let document = DOCUMENTS
         .iter()
         .find(|document| document.tab == wanted && request.may(document.get))
-        .ok_or_else(|| Problem::not_found("there is no such document"))?;
+        .ok_or_else(|| Problem::not_found("there is no such document").with_reason("no_page"))?;
     let (reply, version): (Value, _) = request.read_versioned(document.get, json!({})).await?;
     let content = match document.place {
         "" => reply["content"].clone(),

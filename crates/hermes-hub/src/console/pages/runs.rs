@@ -8,7 +8,7 @@ use super::render;
 use crate::{
     Problem,
     api_types::{Run, RunStatus, RunTrigger, UsageDay},
-    console::{frame::Frame, request::PageRequest},
+    console::{frame::Frame, request::PageRequest, texts::Texts},
 };
 
 const PAGE_SIZE: u32 = 50;
@@ -63,7 +63,7 @@ impl RunFilter {
     }
 
     /// Adds what is asked for to the arguments of a list.
-    fn apply(&self, arguments: &mut Value) -> Result<(), Problem> {
+    fn apply(&self, arguments: &mut Value, texts: &Texts) -> Result<(), Problem> {
         let words = [
             ("status", &self.status),
             ("trigger", &self.trigger),
@@ -77,9 +77,8 @@ impl RunFilter {
             if day.is_empty() {
                 continue;
             }
-            let found = UsageDay::parse(day).ok_or_else(|| {
-                Problem::invalid(format!("`{name}` must be a day such as `2026-11-18`"))
-            })?;
+            let found = UsageDay::parse(day)
+                .ok_or_else(|| Problem::invalid(texts.fill("field.day", name)))?;
             let day = UsageDay(found.0 + later);
             arguments[name] = Value::from(format!("{day}T00:00:00Z"));
         }
@@ -132,7 +131,7 @@ async fn show_list(
     tenant: Option<String>,
 ) -> Result<String, Problem> {
     let filter = RunFilter::new(request);
-    filter.apply(&mut arguments)?;
+    filter.apply(&mut arguments, request.texts)?;
     arguments["limit"] = PAGE_SIZE.into();
     let cursor = request.query("cursor");
     if let Some(cursor) = cursor {

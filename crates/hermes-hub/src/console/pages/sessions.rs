@@ -17,6 +17,7 @@ struct SessionsPage {
     page: Frame,
     sessions: Vec<SessionView>,
     own: String,
+    may_link: bool,
 }
 
 #[derive(Deserialize)]
@@ -72,6 +73,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     render(&SessionsPage {
         page: Frame::new(&request, request.texts.get("nav.sessions")),
         sessions: list.sessions,
+        may_link: request.may("create_sign_in_link"),
         own: request.signed_in.session.id.to_string(),
     })
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{mcp_server::message_or_problem, render};
 use crate::{
     Problem,
-    console::{frame::Frame, request::PageRequest},
+    console::{conflict::digest_for, frame::Frame, request::PageRequest},
 };
 
 #[derive(Template)]
@@ -37,6 +37,8 @@ struct SkillPage {
     path: Option<String>,
     text: Option<String>,
     problem: Option<String>,
+    /// What the form was made from, where the skill is one text that can be written.
+    seen: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -129,6 +131,13 @@ impl SkillPage {
             .finish()
     }
 
+    /// The operation that reads the file, for the form that writes it.
+    fn reader(&self) -> String {
+        let path = self.path.as_deref().unwrap_or_default();
+        let path: String = url::form_urlencoded::byte_serialize(path.as_bytes()).collect();
+        format!("get_tenant_skill_file?path={path}")
+    }
+
     fn is_shown(&self, path: &str) -> bool {
         self.path.as_deref() == Some(path)
     }
@@ -174,11 +183,16 @@ async fn show_skill(request: &PageRequest, skill: &str) -> Result<String, Proble
         let head = files.find(|file| file.path.ends_with("/SKILL.md"));
         head.map(|file| file.path.clone())
     });
-    let (mut text, mut problem) = (None, None);
+    let (mut text, mut problem, mut seen) = (None, None, None);
     if let Some(path) = &wanted {
         let named = json!({"tenant_id": tenant, "path": path});
         match request.read::<Value>("get_tenant_skill_file", named).await {
-            Ok(file) => text = file["content"].as_str().map(str::to_owned),
+            Ok(file) => {
+                text = file["content"].as_str().map(str::to_owned);
+                // Of several files, none would be left of the others.
+                let may_edit = list.files.len() == 1 && request.may("put_skill");
+                seen = (may_edit && text.is_some()).then(|| digest_for("put_skill", &file));
+            }
             Err(failed) => {
                 message_or_problem(failed)?;
                 problem = Some(request.texts.get("skills.not_text").to_owned());
@@ -194,5 +208,6 @@ async fn show_skill(request: &PageRequest, skill: &str) -> Result<String, Proble
         path: wanted,
         text,
         problem,
+        seen,
     })
 }

@@ -11,7 +11,7 @@ use crate::{
         AccessStatus, AgentPhase, AgentState, Condition, ConditionStatus, LimitUse, Run, Tenant,
         Time, UsageDay,
     },
-    console::{frame::Frame, request::PageRequest},
+    console::{conflict::digest_for, frame::Frame, request::PageRequest},
 };
 
 const SHOWN_RUNS: u32 = 5;
@@ -34,6 +34,8 @@ struct TenantPage {
     month: Option<MonthUsage>,
     runs: Option<Vec<Run>>,
     model: Option<ModelSettings>,
+    /// What the form about the model was made from.
+    seen_model: String,
     labels: String,
     label_names: String,
     audit: Option<String>,
@@ -121,6 +123,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
     let label_names: Vec<&str> = tenant.labels.keys().map(String::as_str).collect();
+    let model: Option<Value> = read_if_allowed(&request, "get_tenant_model", named.clone()).await;
     render(&TenantPage {
         page: Frame::new(&request, tenant.display_name.clone()),
         version: version.unwrap_or_default(),
@@ -134,7 +137,11 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         limits: read_if_allowed(&request, "get_limits", named.clone()).await,
         month: read_month(&request, id).await,
         runs: read_runs(&request, id).await,
-        model: read_if_allowed(&request, "get_tenant_model", named).await,
+        seen_model: digest_for(
+            "update_tenant_model",
+            model.as_ref().unwrap_or(&Value::Null),
+        ),
+        model: model.and_then(|model| serde_json::from_value(model).ok()),
         label_names: label_names.join("\n"),
         labels: labels.join("\n"),
         audit,

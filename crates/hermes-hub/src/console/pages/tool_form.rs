@@ -135,7 +135,7 @@ pub(super) async fn show(request: &PageRequest, sent: Option<&Fields>) -> Result
     let mut tools = list.tools.into_iter();
     let tool = tools
         .find(|tool| tool.name == wanted)
-        .ok_or_else(|| Problem::not_found("the server has no such tool"))?;
+        .ok_or_else(|| Problem::not_found("the server has no such tool").with_reason("no_tool"))?;
     let wants_json = request.query("form") == Some("json");
     let by_schema = SchemaForm::new(&tool.input_schema);
     let can_both = !by_schema.is_json();

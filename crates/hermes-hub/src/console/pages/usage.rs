@@ -25,6 +25,8 @@ const GROUPS: [&str; 3] = ["day", "tenant", "model"];
 struct UsagePage {
     page: Frame,
     by: String,
+    /// What rows can be about.
+    groups: Vec<&'static str>,
     from: String,
     to: String,
     tenant: String,
@@ -148,6 +150,11 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         page,
         export: format!("/usage/export?{query}"),
         by: report.by,
+        // One person has no tenants to tell apart.
+        groups: GROUPS
+            .into_iter()
+            .filter(|group| *group != "tenant" || request.only_tenant().is_none())
+            .collect(),
         from: report.from,
         to: report.to,
         tenant: request.query("tenant").unwrap_or_default().to_owned(),
@@ -159,10 +166,4 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         more: more.map(|cursor| request.address_with("cursor", cursor)),
         lines,
     })
-}
-
-impl UsagePage {
-    fn groups(&self) -> [&'static str; 3] {
-        GROUPS
-    }
 }

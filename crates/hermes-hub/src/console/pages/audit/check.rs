@@ -112,7 +112,7 @@ pub(in crate::console) async fn verify(
         return full_problem_page(&request, &problem);
     }
     if !request.may("verify_audit") {
-        let problem = Problem::not_found("there is no such page");
+        let problem = Problem::not_found("there is no such page").with_reason("no_page");
         return full_problem_page(&request, &problem);
     }
     let mut page = Frame::new(&request, request.texts.get("audit.checking"));

@@ -1,4 +1,4 @@
-//! The jobs of all tenants, the next first.
+//! The jobs of all tenants: those that run next, or all of them, paused ones too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,17 +22,19 @@ const PAGE_SIZE: u32 = 20;
 struct UpcomingPage {
     page: Frame,
     jobs: Vec<UpcomingRow>,
+    /// All of them, and not only those that have a next time.
+    is_all: bool,
     /// Where the first ones are, on a later page.
     first: Option<String>,
     /// Where the next ones are.
     more: Option<String>,
     may_run: bool,
     may_pause: bool,
+    may_resume: bool,
 }
 
 struct UpcomingRow {
     tenant: String,
-    next: Time,
     shown: JobView,
 }
 
@@ -41,7 +43,7 @@ struct UpcomingRow {
 struct UpcomingJobView {
     tenant_id: String,
     job_id: String,
-    next_run_at: Time,
+    next_run_at: Option<Time>,
 }
 
 #[derive(Deserialize)]
@@ -52,7 +54,8 @@ struct UpcomingJobsView {
 }
 
 pub(in crate::console::pages) async fn show(request: PageRequest) -> Result<String, Problem> {
-    let mut arguments = json!({"limit": PAGE_SIZE});
+    let is_all = request.query("all").is_some();
+    let mut arguments = json!({"limit": PAGE_SIZE, "all": is_all});
     let cursor = request.query("cursor");
     if let Some(cursor) = cursor {
         arguments["cursor"] = cursor.into();
@@ -80,10 +83,11 @@ pub(in crate::console::pages) async fn show(request: PageRequest) -> Result<Stri
         let shown = known
             .get_mut(&job.tenant_id)
             .and_then(|jobs| jobs.remove(&job.job_id));
-        if let Some(shown) = shown {
+        if let Some(mut shown) = shown {
+            // What the scheduler goes by is nearer the truth than the file.
+            shown.next = job.next_run_at;
             jobs.push(UpcomingRow {
                 tenant: job.tenant_id,
-                next: job.next_run_at,
                 shown,
             });
         }
@@ -91,10 +95,12 @@ pub(in crate::console::pages) async fn show(request: PageRequest) -> Result<Stri
     render(&UpcomingPage {
         page: Frame::new(&request, request.texts.get("nav.cron")),
         jobs,
+        is_all,
         first,
         more,
         may_run: request.may("run_tenant_cron"),
         may_pause: request.may("pause_tenant_cron"),
+        may_resume: request.may("resume_tenant_cron"),
     })
 }
 

@@ -33,6 +33,7 @@ struct FolderPage<'a> {
     trash: Option<String>,
     was_removed: bool,
     archive: Option<String>,
+    may_unpack: bool,
     shares: Vec<(MemberShare, String)>,
 }
 
@@ -125,6 +126,7 @@ pub(super) async fn show(
         upload: tree.address("files/upload", &[]),
         trash: (!is_workspace).then(|| tree.address("trash", &[])),
         was_removed: request.query("done") == Some("remove_share_path"),
+        may_unpack: request.may("upload_archive"),
         archive: is_workspace.then(|| tree.address("files/raw", &[("path", &path), ("pack", "1")])),
         shares: if is_workspace && path.is_empty() && request.may("list_shares") {
             shares_of(request, tree).await?

@@ -90,7 +90,7 @@ pub(in crate::console) async fn send_file(request: PageRequest) -> Response {
 async fn send(request: &PageRequest) -> Result<Response, Problem> {
     let tree = FileTree::of_request(request)?;
     if !request.may(tree.operations.download) {
-        return Err(Problem::not_found("there is no such page"));
+        return Err(Problem::not_found("there is no such page").with_reason("no_page"));
     }
     let path = request.query("path").unwrap_or_default();
     let mut name = last_segment(path).to_owned();

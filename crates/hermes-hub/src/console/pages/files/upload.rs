@@ -7,9 +7,10 @@ use axum::{
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use bytes::BytesMut;
+use http::header;
 use serde_json::Value;
 
-use super::{FileTree, UNFINISHED, join};
+use super::{FileTree, TreeFacts, UNFINISHED, join};
 use crate::{
     Problem, ProblemCode,
     console::{
@@ -17,6 +18,7 @@ use crate::{
         pages::problem_in_place,
         request::{CallOptions, PageRequest},
         session_cookie::foreign_form,
+        view::Bytes,
     },
 };
 
@@ -24,6 +26,9 @@ use crate::{
 const PIECE_BYTES: usize = 4 << 20;
 /// How much is still read of a form that is refused.
 const DISCARDED_BYTES: usize = 64 << 20;
+/// An archive is unpacked as a whole, or not at all: it is in memory until then.
+const MAX_ARCHIVE_BYTES: usize = 64 << 20;
+const ARCHIVE_ENDINGS: [&str; 3] = [".tar", ".tar.zst", ".tzst"];
 
 /// The fields before the files.
 #[derive(Default)]
@@ -31,6 +36,8 @@ struct UploadFields {
     has_token: bool,
     directory: String,
     replaces: bool,
+    /// Whether archives are unpacked where they were sent to.
+    unpacks: bool,
     /// The name of a file whose content is a field.
     name: String,
     stored: u64,
@@ -54,18 +61,45 @@ async fn receive(request: &PageRequest, body: Body) -> Result<String, Problem> {
     let tree = FileTree::of_request(request)?;
     let mut form = MultipartForm::new(&request.headers, body.into_data_stream())?;
     let mut fields = UploadFields::default();
-    let received = read_form(request, &tree, &mut form, &mut fields).await;
+    let received = match check_room(request, &tree).await {
+        Ok(()) => read_form(request, &tree, &mut form, &mut fields).await,
+        Err(problem) => Err(problem),
+    };
     if let Err(problem) = received {
         form.discard(DISCARDED_BYTES).await;
         return Err(problem);
     }
     if fields.stored == 0 {
-        return Err(Problem::invalid(
-            "no file was chosen; choose one and send the form again",
-        ));
+        return Err(
+            Problem::invalid("no file was chosen; choose one and send the form again")
+                .with_reason("no_file"),
+        );
     }
     let values = [("path", fields.directory.as_str()), ("done", "upload")];
     Ok(tree.address("files", &values))
+}
+
+/// Refuses what certainly has no room, before it is sent.
+async fn check_room(request: &PageRequest, tree: &FileTree) -> Result<(), Problem> {
+    /// What a form has besides its files.
+    const OTHER_BYTES: u64 = 64 * 1024;
+    let length = request.headers.get(header::CONTENT_LENGTH);
+    let length: Option<u64> = length.and_then(|length| length.to_str().ok()?.parse().ok());
+    let Some(length) = length.filter(|length| *length > OTHER_BYTES) else {
+        return Ok(());
+    };
+    let facts = TreeFacts::read(request, tree).await?;
+    match facts.room_left() {
+        Some(left) if length - OTHER_BYTES > left => Err(Problem::new(
+            ProblemCode::OutOfSpace,
+            request
+                .texts
+                .get("files.no_room")
+                .replace("{n}", &Bytes(length).to_string())
+                .replace("{name}", &Bytes(left).to_string()),
+        )),
+        _ => Ok(()),
+    }
 }
 
 async fn read_form(
@@ -88,6 +122,10 @@ async fn read_form(
                 fields.replaces = form.text().await? == "on";
                 continue;
             }
+            ("unpack", _) => {
+                fields.unpacks = form.text().await? == "on";
+                continue;
+            }
             ("name", _) => {
                 fields.name = form.text().await?;
                 continue;
@@ -102,6 +140,12 @@ async fn read_form(
         // Some browsers send the path on their own machine.
         let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
         if name.is_empty() {
+            continue;
+        }
+        let is_archive = ARCHIVE_ENDINGS.iter().any(|ending| name.ends_with(ending));
+        if fields.unpacks && is_archive && tree.group.is_none() {
+            unpack_archive(request, tree, &fields.directory, form).await?;
+            fields.stored += 1;
             continue;
         }
         let upload = FileUpload {
@@ -122,6 +166,30 @@ async fn read_form(
     } else {
         Err(foreign_form())
     }
+}
+
+async fn unpack_archive(
+    request: &PageRequest,
+    tree: &FileTree,
+    directory: &str,
+    form: &mut MultipartForm,
+) -> Result<(), Problem> {
+    let mut archive = BytesMut::new();
+    while let Some(piece) = form.next_piece().await? {
+        archive.extend_from_slice(&piece);
+        if archive.len() > MAX_ARCHIVE_BYTES {
+            return Err(Problem::new(
+                ProblemCode::PayloadTooLarge,
+                "an archive to unpack has at most 64 MiB; send it without unpacking, or in parts",
+            )
+            .with_reason("large_archive"));
+        }
+    }
+    let mut arguments = tree.arguments_with("path", directory);
+    arguments["archive"] = BASE64_STANDARD.encode(&archive).into();
+    let options = CallOptions::default();
+    let unpacked = request.call("upload_archive", arguments, options).await;
+    unpacked.map(drop)
 }
 
 /// One file on its way.

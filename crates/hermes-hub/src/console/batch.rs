@@ -27,8 +27,8 @@ pub(super) async fn call_for_each(
         .filter(|line| !line.is_empty())
         .collect();
     if values.is_empty() || values.len() > MAX_VALUES {
-        let message = format!("choose 1 to {MAX_VALUES} of them");
-        return Err(Problem::invalid(message).with_detail(each.to_owned(), "wrong number"));
+        let message = request.texts.count("batch.choose", MAX_VALUES as u64);
+        return Err(Problem::invalid(message.clone()).with_detail(each.to_owned(), message));
     }
     let mut failed = Vec::new();
     for (number, value) in values.iter().enumerate() {
@@ -42,7 +42,7 @@ pub(super) async fn call_for_each(
             idempotency_key: once.map(|once| format!("{once}-{number}")),
             ..CallOptions::default()
         };
-        let arguments = Value::Object(read_arguments(operation, &own)?);
+        let arguments = Value::Object(read_arguments(operation, &own, request.texts)?);
         match request.call(operation.name, arguments, options).await {
             Ok(_) => {}
             Err(problem) if problem.code == ProblemCode::FailedPrecondition => {}
@@ -54,7 +54,12 @@ pub(super) async fn call_for_each(
         None => Ok(()),
         Some(first) => Err(Problem::new(
             first.code,
-            format!("{bad} of {all} failed; the first one: {}", first.message),
+            request
+                .texts
+                .get("batch.failed")
+                .replace("{bad}", &bad.to_string())
+                .replace("{all}", &all.to_string())
+                .replace("{name}", &first.message),
         )),
     }
 }

@@ -1,4 +1,4 @@
-//! Which tenants a change of a document of the whole Hub concerns: their number, and the first of them by name.
+//! Which tenants a change of a document of the whole Hub affects: their number, and the first of them by name.
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -17,22 +17,22 @@ const MAX_NAMED: usize = 20;
 const MAX_COUNTED: u32 = 500;
 
 /// What would come of a change.
-pub(super) struct ConcernedTenants {
+pub(super) struct AffectedTenants {
     pub(super) number: u64,
     /// Whether there are still more.
     pub(super) is_more: bool,
-    pub(super) named: Vec<ConcernedTenant>,
+    pub(super) named: Vec<AffectedTenant>,
     /// How many agents are restarted when they are idle.
     pub(super) restarts: u64,
 }
 
-pub(super) struct ConcernedTenant {
+pub(super) struct AffectedTenant {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) restarts: bool,
 }
 
-impl ConcernedTenants {
+impl AffectedTenants {
     /// Those that are not named.
     pub(super) fn others(&self) -> u64 {
         let named = u64::try_from(self.named.len()).unwrap_or(u64::MAX);
@@ -63,12 +63,12 @@ pub(super) async fn try_change(
     Ok(Some(reply.await?))
 }
 
-/// The tenants that a change concerns, as far as the reader may see them. `tried` is what it has replied.
-pub(super) async fn find_concerned(
+/// The tenants that a change affects, as far as the reader may see them. `tried` is what it has replied.
+pub(super) async fn find_affected(
     request: &PageRequest,
     arguments: &Map<String, Value>,
     tried: &Value,
-) -> Option<ConcernedTenants> {
+) -> Option<AffectedTenants> {
     let restarting = tried["restartTenants"]
         .as_array()
         .map_or(&[][..], Vec::as_slice);
@@ -94,12 +94,12 @@ pub(super) async fn find_concerned(
         )
     };
     let named = tenants.into_iter().take(MAX_NAMED);
-    let named = named.map(|tenant| ConcernedTenant {
+    let named = named.map(|tenant| AffectedTenant {
         restarts: restarting.iter().any(|id| *id == tenant.id.as_str()),
         id: tenant.id.to_string(),
         name: tenant.display_name,
     });
-    Some(ConcernedTenants {
+    Some(AffectedTenants {
         number,
         is_more,
         named: named.collect(),
