@@ -72,6 +72,17 @@ async fn those_of_jobs_are_hidden_until_they_are_asked_for() {
     found.assert_lacks("/conversations/nightly?");
     let found = admin.get(&format!("{PAGE}?search=invoice&cron=1")).await;
     found.assert_shows("/conversations/nightly?from=");
+    let found = admin
+        .get(&format!("{PAGE}?search=invoice&source=cron"))
+        .await;
+    found.assert_shows("/conversations/nightly?from=");
+    found.assert_lacks("/conversations/talk?from=");
+    found.assert_shows("<option value=\"cron\" selected>");
+    found.assert_shows("<option value=\"telegram\">");
+    let nothing = admin
+        .get(&format!("{PAGE}?search=invoice&source=slack"))
+        .await;
+    nothing.assert_shows("No message has these words.");
     let nothing = admin.get(&format!("{PAGE}?search=zebra")).await;
     nothing.assert_shows("No message has these words.");
 }

@@ -163,6 +163,42 @@ async fn the_next_jobs_of_all_tenants_are_listed_for_those_who_may_see_them() {
 }
 
 #[tokio::test]
+async fn all_jobs_of_all_tenants_are_on_one_page_paused_ones_too() {
+    let hub = TestHub::new().await.with_examples().await;
+    hub.tenant(json!({"id": "other", "displayName": "Other"}))
+        .await;
+    let soon = json!({"id": "soon", "name": "Soon", "schedule": "every 5m", "prompt": "x"});
+    let jobs = "/v1/tenants/other/agent-cron";
+    hub.post(jobs, &soon).await.expect(201);
+    hub.post(&format!("{jobs}/soon/pause"), &json!({}))
+        .await
+        .expect(200);
+    hub.wait_until("/v1/agent-cron?all=true", |listed| {
+        let jobs = listed["jobs"].as_array().unwrap();
+        jobs.len() == 2 && jobs.iter().any(|job| job["nextRunAt"].is_null())
+    })
+    .await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let next = admin.get("/cron").await.expect_status(200);
+    next.assert_lacks("Soon</bdi>");
+    let links = next.links();
+    let all = links.iter().find(|link| link.contains("all=1")).unwrap();
+    let all = admin.get(all).await.expect_status(200);
+    all.assert_shows("Soon</bdi>");
+    all.assert_shows("/do/resume_tenant_cron");
+    all.assert_shows("/tenants/tenant_123/cron/job_123");
+    let bound = json!({"role": "admin", "tenants": ["other"]});
+    let bound = ConsoleBrowser::with_rights(&hub, bound).await;
+    let page = bound.get("/cron?all=1").await.expect_status(200);
+    page.assert_shows("Soon</bdi>");
+    page.assert_lacks("tenant_123");
+    let viewer = ConsoleBrowser::with_rights(&hub, json!({"role": "viewer"})).await;
+    let page = viewer.get("/cron?all=1").await.expect_status(200);
+    page.assert_shows("Soon</bdi>");
+    page.assert_lacks("/do/resume_tenant_cron");
+}
+
+#[tokio::test]
 async fn the_jobs_of_all_tenants_come_in_pages() {
     let hub = TestHub::new().await.with_examples().await;
     for number in 1..=21 {

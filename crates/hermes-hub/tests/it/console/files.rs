@@ -1,5 +1,6 @@
 //! The files of a tenant and of a share: nothing leaves its root, and nothing runs.
 
+mod room;
 mod search;
 
 use std::{fs, io::Write};

@@ -4,7 +4,10 @@
 use std::{collections::BTreeSet, fs, sync::Arc};
 
 use hermes_config::Home;
-use hermes_protocol::{AgentReply, ToolCallReport, ToolChange};
+use hermes_protocol::{
+    AgentReply, ServerPrompt, ServerResource, ServerTestReport, ServerToolList, ToolCallReport,
+    ToolChange,
+};
 use hermes_store::{
     Access, Content, NewMessage, NewSession, Role, SessionId, Store, pairing::PairingStore,
 };
@@ -136,6 +139,10 @@ const HOME_FIELDS: &[HomeField] = &[
     ("skill", "skills/content/writer/SKILL.md", |text| {
         format!("---\nname: writer\ndescription: >-\n  {text}\n---\n{text}\n")
     }),
+    ("version", "skills/content/numbered/SKILL.md", |text| {
+        format!("---\nname: numbered\ndescription: Numbers.\nversion: >-\n  {text}\n---\n")
+    }),
+    ("folder", "workspace/deep/inner.txt", str::to_owned),
     ("stderr", "logs/mcp-stderr.log", |text| {
         format!("2026-01-01T00:00:01Z [demo] {text}\n")
     }),
@@ -170,6 +177,7 @@ async fn write_fields(hub: &TestHub, writing: Writing) -> BTreeSet<&'static str>
     written.insert("person");
     written.extend(write_conversation(hub, writing).await);
     written.extend(start_runs(hub, writing).await);
+    written.extend(write_job(hub, writing));
     written
 }
 
@@ -200,6 +208,45 @@ async fn write_conversation(hub: &TestHub, writing: Writing) -> [&'static str; 5
     }
     store.close().await;
     ["asked", "answered", "toolname", "arguments", "result"]
+}
+
+/// A job as an agent may store it: everything in its file is a text of somebody.
+fn write_job(hub: &TestHub, writing: Writing) -> [&'static str; 7] {
+    let text = |field: &str| writing.text(field);
+    let file = hub.home("acme").join("cron/jobs.json");
+    let mut jobs: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    let mut job = jobs["jobs"][0].clone();
+    let stored = json!({
+        "id": "stored",
+        "name": text("storedname"),
+        "schedule_display": text("display"),
+        "state": "paused",
+        "enabled": false,
+        "paused_reason": text("pause"),
+        "deliver": text("deliver"),
+        "model": text("jobmodel"),
+        "skills": [text("jobskill")],
+        "last_run_at": "2026-11-15T09:00:00+00:00",
+        "last_status": "error",
+        "last_error": text("joberror"),
+        "last_delivery_status": "failed",
+        "last_delivery_error": text("delivery"),
+        "last_deliveries": [{"target": text("target"), "error": text("undelivered")}],
+    });
+    for (name, value) in stored.as_object().unwrap() {
+        job[name] = value.clone();
+    }
+    jobs["jobs"].as_array_mut().unwrap().push(job);
+    fs::write(&file, jobs.to_string()).unwrap();
+    [
+        "storedname",
+        "pause",
+        "deliver",
+        "joberror",
+        "delivery",
+        "target",
+        "undelivered",
+    ]
 }
 
 async fn start_runs(hub: &TestHub, writing: Writing) -> [&'static str; 2] {
@@ -270,6 +317,8 @@ async fn assert_pages_are_harmless(writing: Writing) {
         ("reason", "/tenants/closed"),
         ("jobname", "/tenants/acme/cron/named"),
         ("jobprompt", "/tenants/acme/cron/prompted"),
+        ("pause", "/tenants/acme/cron/stored"),
+        ("pause", "/tenants/acme/cron"),
         ("asked", "/tenants/acme/conversations/talk"),
         ("asked", "/tenants/acme/chat?session=talk"),
         ("asked", "/tenants/acme/conversations?search=wrote"),
@@ -335,11 +384,8 @@ async fn what_a_server_says_about_itself_and_its_tools_is_text() {
             tools(vec![hostile])
         };
         let error = text("error");
-        agent.reply_with(AgentReply::Servers(vec![state(
-            "demo",
-            "failed",
-            Some(&error),
-        )]));
+        let servers = AgentReply::Servers(vec![state("demo", "failed", Some(&error))]);
+        agent.reply_with(servers.clone());
         let mut shown = vec![admin.get("/tenants/acme/mcp").await];
         agent.reply_with(listed(true));
         shown.push(admin.get("/tenants/acme/mcp/demo?offer=1").await);
@@ -359,7 +405,56 @@ async fn what_a_server_says_about_itself_and_its_tools_is_text() {
         }));
         let call = [("action", "call"), ("arg.city", "Ulm")];
         shown.push(admin.submit(form, &call).await);
+        let more = AgentReply::Tools(ServerToolList {
+            server: "demo".into(),
+            tools: Vec::new(),
+            resources: vec![ServerResource {
+                uri: text("uri"),
+                name: text("resource"),
+                description: Some(text("about")),
+                mime_type: Some(text("mime")),
+            }],
+            prompts: vec![ServerPrompt {
+                name: text("prompt"),
+                description: Some(text("prompting")),
+                arguments: vec![text("argument")],
+            }],
+            warnings: vec![text("warning")],
+        });
+        agent.reply_with(more);
+        shown.push(admin.get("/tenants/acme/mcp/demo?offer=1").await);
+        let report = ServerTestReport {
+            server: "demo".into(),
+            ok: false,
+            status: text("status"),
+            error: Some(text("refusal")),
+            transport: "stdio".into(),
+            era: Some(text("era")),
+            protocol_version: Some(text("protocol")),
+            server_name: Some(text("itself")),
+            server_version: Some(text("release")),
+            instructions: Some(text("instructions")),
+            tools: vec![text("listed")],
+            resources: 1,
+            prompts: 1,
+            warnings: vec![text("oddity")],
+            elapsed_ms: 1,
+        };
+        agent.reply_with(AgentReply::ServerTested(Box::new(report)));
+        let test = [("action", "test")];
+        shown.push(admin.submit("/tenants/acme/mcp/demo", &test).await);
         let mut missing = BTreeSet::from([
+            "uri",
+            "resource",
+            "about",
+            "prompt",
+            "warning",
+            "refusal",
+            "itself",
+            "release",
+            "protocol",
+            "instructions",
+            "oddity",
             "error",
             "description",
             "title",

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{ConsoleBrowser, ConsolePage, conversations::add_conversation};
+use super::{ConsoleBrowser, ConsolePage, conversations::add_conversation, links::crawl_pages};
 use crate::{hub::lifecycle::run_sql, test_hub::TestHub};
 
 /// Whether the navigation leads there.
@@ -53,5 +53,89 @@ async fn one_person_sees_what_is_theirs_until_there_is_a_second_tenant() {
         let path = format!("/tenants/tenant_123{path}");
         assert!(!leads_to(&first, &path), "{path}: {}", first.text);
         first.assert_lacks(words);
+    }
+}
+
+/// What a person reads or hears of a page: no code, and nothing that somebody has typed.
+fn words_of(page: &ConsolePage) -> String {
+    let mut text = page.text.clone();
+    for part in ["code", "pre", "textarea"] {
+        let (start, end) = (format!("<{part}"), format!("</{part}>"));
+        while let Some(at) = text.find(&start) {
+            let length = text[at..].find(&end).unwrap_or(text.len() - at - end.len());
+            text.replace_range(at..at + length + end.len(), " ");
+        }
+    }
+    let mut words = String::new();
+    for piece in text.split('<') {
+        let (tag, content) = piece.split_once('>').unwrap_or(("", piece));
+        for name in ["aria-label", "title", "alt", "placeholder"] {
+            let mark = format!(" {name}=\"");
+            if let Some((_, value)) = tag.split_once(&mark) {
+                words.push_str(value.split('"').next().unwrap_or_default());
+                words.push(' ');
+            }
+        }
+        words.push_str(content);
+        words.push(' ');
+    }
+    words.to_lowercase()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_page_of_one_person_speaks_of_tenants_in_any_language() {
+    let hub = TestHub::new().await;
+    hub.tenant(json!({"id": "main", "displayName": "Home"}))
+        .await;
+    add_conversation(&hub, "main", "Where is the invoice?").await;
+    let job = json!({"id": "job_1", "schedule": "0 9 * * *", "prompt": "Summarize"});
+    let jobs = "/v1/tenants/main/agent-cron";
+    hub.post(jobs, &job).await.expect(201);
+    let hook = json!({"url": "https://example.org/hook", "events": ["quota.near"]});
+    hub.post("/v1/webhooks", &hook).await.expect(201);
+    let run = json!({"input": "hello"});
+    hub.post("/v1/tenants/main/runs", &run).await.expect(202);
+    let link = format!(
+        "UPDATE tenants SET linked_home = '{}'",
+        hub.home("main").display()
+    );
+    run_sql(&hub, &link).await;
+    for (language, yours) in [
+        ("en", ["your servers", "your conversations", "your jobs"]),
+        (
+            "de",
+            ["eigene server", "eigene gespräche", "eigene zeitpläne"],
+        ),
+    ] {
+        let admin = ConsoleBrowser::as_admin(&hub).await.speaking(language);
+        let pages = crawl_pages(&admin).await;
+        assert!(pages.len() > 25, "{}", pages.len());
+        for page in &pages {
+            if !page.is_html() || page.address.starts_with("/docs") {
+                continue;
+            }
+            let words = words_of(page);
+            for word in ["tenant", "mandant"] {
+                let at = words.find(word);
+                let near = at.map(|at| {
+                    let start = words[..at].char_indices().rev().nth(60);
+                    words[start.map_or(0, |(at, _)| at)..]
+                        .chars()
+                        .take(140)
+                        .collect::<String>()
+                });
+                assert_eq!(near, None, "{} in {language}", page.address);
+            }
+            for own in yours {
+                assert!(words.contains(own), "{} lacks {own}: {words}", page.address);
+            }
+        }
+        let titled = admin.get("/tenants/main/mcp").await;
+        assert!(
+            titled
+                .text
+                .to_lowercase()
+                .contains(&format!("<h1>{}</h1>", yours[0]))
+        );
     }
 }

@@ -24,7 +24,29 @@ async fn every_page_that_says_what_went_wrong_names_the_request() {
         .header("x-request-id", "mine-1");
     let wrong_token = [("token", "wrong")];
     let wrong_link = [("code", "wrong")];
+    let too_long = "x".repeat(3 << 20);
+    let odd = admin
+        .request(Method::POST, "/do/create_tenant")
+        .header(header::CONTENT_TYPE, "text/plain")
+        .header("sec-fetch-site", "same-origin")
+        .body("id");
     for (what, page) in [
+        (
+            "a form that is too long",
+            admin
+                .submit("/do/create_tenant", &[("id", &too_long)])
+                .await,
+        ),
+        ("what is no form", admin.send(odd).await),
+        (
+            "an action that is not there",
+            admin.submit("/do/nonsense", &[]).await,
+        ),
+        (
+            "a file that is not there",
+            admin.get("/tenants/nobody/files?path=x").await,
+        ),
+        ("a download", admin.get("/audit/export?since=x").await),
         ("no page", admin.get("/tenants/nobody").await),
         (
             "a form",
@@ -39,6 +61,8 @@ async fn every_page_that_says_what_went_wrong_names_the_request() {
         assert!(page.status >= 400, "{what}: {} {}", page.status, page.text);
         let id = page.headers["x-request-id"].to_str().unwrap();
         page.assert_shows(&format!("<code>{id}</code>"));
+        let sentences = page.text.matches("<p").count();
+        assert!(sentences >= 2, "{what} names no fix: {}", page.text);
         assert_eq!(id == "mine-1", what == "a provider", "{what}: {id}");
     }
 }

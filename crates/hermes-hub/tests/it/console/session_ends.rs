@@ -48,15 +48,89 @@ async fn a_session_that_nobody_uses_for_an_hour_is_over_with_its_stream() {
     let rest = tokio::time::timeout(TIMEOUT, stream.text()).await;
     rest.expect("the stream goes on").unwrap();
     assert!(!is_signed_in(&admin).await);
-    let late = admin
-        .submit("/do/create_tenant", &[("id", "late")])
-        .await
-        .expect_status(200);
-    assert!(late.address.starts_with("/sign-in"), "{}", late.address);
+    let late = admin.submit("/do/create_tenant", &[("id", "late")]).await;
+    late.expect_status(401).assert_shows("action=\"/sign-in\"");
     let tenants = hub.get("/v1/tenants").await.expect(200);
     assert_eq!(tenants["tenants"], json!([]));
     let listed = hub.get("/v1/console-sessions").await.expect(200);
     assert_eq!(listed["sessions"], json!([]));
+}
+
+#[tokio::test]
+async fn what_was_sent_after_the_end_of_a_session_is_kept_through_the_sign_in() {
+    let hub = TestHub::new().await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let_pass(&hub, Duration::from_mins(61)).await;
+    let typed = "late</textarea><b>\r\nsecond";
+    let body = url::form_urlencoded::Serializer::new(String::new())
+        .extend_pairs([
+            ("csrf", admin.csrf()),
+            ("id", "late"),
+            ("displayName", typed),
+            ("next", "/tenants"),
+        ])
+        .finish();
+    let request = admin
+        .request(Method::POST, "/do/create_tenant")
+        .header(header::CONTENT_TYPE, "application/x-www-form-urlencoded")
+        .header("sec-fetch-site", "same-origin")
+        .header(header::REFERER, format!("{}/tenants?search=x", hub.url))
+        .body(body);
+    let asked = admin.send(request).await.expect_status(401);
+    asked.assert_shows("Your session has ended.");
+    asked.assert_lacks("<b>");
+    let value = |page: &ConsolePage, name: &str| {
+        let mark = format!(" name=\"{name}\" value=\"");
+        let (_, rest) = page.text.split_once(&mark).unwrap();
+        super::decode_entities(rest.split_once('"').unwrap().0)
+    };
+    assert_eq!(value(&asked, "next"), "/tenants?search=x");
+    let (address, kept) = (value(&asked, "form_address"), value(&asked, "form_fields"));
+    let mut fields = vec![
+        ("token", "wrong"),
+        ("next", "/tenants?search=x"),
+        ("form_address", &address),
+        ("form_fields", &kept),
+    ];
+    // A wrong token loses nothing.
+    let stranger = ConsoleBrowser::stranger(&hub);
+    let refused = stranger.post("/sign-in", &fields).await.expect_status(401);
+    assert_eq!(value(&refused, "form_fields"), kept);
+    fields[0] = ("token", &hub.admin);
+    let offered = stranger.post("/sign-in", &fields).await.expect_status(200);
+    offered.assert_shows("href=\"/tenants?search=x\"");
+    offered.assert_shows("action=\"/do/create_tenant\"");
+    let cookie = offered.headers[header::SET_COOKIE].to_str().unwrap();
+    let again = ConsoleBrowser::stranger(&hub).with_cookie(cookie.split(';').next().unwrap());
+    let shown = value(&offered, "displayName");
+    let fields = [
+        ("csrf", value(&offered, "csrf")),
+        ("id", value(&offered, "id")),
+        ("displayName", shown.clone()),
+    ];
+    let fields = fields
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
+    again
+        .post("/do/create_tenant", &fields)
+        .await
+        .expect_status(303);
+    let tenant = hub.get("/v1/tenants/late").await.expect(200);
+    assert_eq!(tenant["displayName"], "late</textarea><b>\nsecond");
+    // Nobody is sent to another site by it, nor to what is not a form.
+    for address in [
+        "https://example.org/do/x",
+        "//example.org/do/x",
+        "/sign-out",
+    ] {
+        let fields = [
+            ("token", hub.admin.as_str()),
+            ("form_address", address),
+            ("form_fields", "a=b"),
+        ];
+        let page = stranger.post("/sign-in", &fields).await;
+        assert_eq!(page.status, 303, "{address}");
+    }
 }
 
 #[tokio::test]

@@ -332,6 +332,30 @@ async fn the_language_is_the_one_that_is_preferred_until_another_is_chosen() {
 }
 
 #[tokio::test]
+async fn a_link_signs_in_without_scripts_by_its_code() {
+    let hub = TestHub::new().await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let page = admin.get("/sessions").await.expect_status(200);
+    let made = page.form("create_sign_in_link", &["show"]);
+    let made = made.submit(&admin).await.expect_status(200);
+    let (_, rest) = made.text.split_once("#code=").unwrap();
+    let code: String = rest
+        .chars()
+        .take_while(|letter| letter.is_ascii_alphanumeric() || "_-".contains(*letter))
+        .collect();
+    let stranger = stranger(&hub);
+    let asked = stranger.get("/sign-in").await.expect_status(200);
+    let (_, hidden) = asked.text.split_once("<noscript>").unwrap();
+    let (form, _) = hidden.split_once("</noscript>").unwrap();
+    assert!(form.contains("name=\"code\" required"), "{form}");
+    assert!(form.contains("#code="), "{form}");
+    let fields = [("code", code.as_str()), ("next", "/tenants")];
+    let signed_in = stranger.post("/sign-in", &fields).await;
+    assert_eq!(signed_in.status, 303, "{}", signed_in.text);
+    assert_eq!(signed_in.headers[header::LOCATION], "/tenants");
+}
+
+#[tokio::test]
 async fn a_link_that_is_too_old_is_refused() {
     let hub = TestHub::new().await;
     let whoami = hub.get("/v1/whoami").await.expect(200);

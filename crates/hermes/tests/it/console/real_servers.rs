@@ -129,6 +129,43 @@ impl Drop for EverythingServer {
     }
 }
 
+/// `oidc-provider`, with one person, who is signed in without being asked; it ends when dropped.
+struct ProviderProcess {
+    child: Child,
+    issuer: String,
+}
+
+impl ProviderProcess {
+    fn start(node: &Path, hub: &str) -> Self {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let script = "../hermes-hub/tests/it/console/real_provider/provider.mjs";
+        let mut child = Command::new(node)
+            .arg(directory.join(script))
+            .arg(hub)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let mut output = BufReader::new(child.stdout.take().unwrap());
+        output.read_line(&mut line).unwrap();
+        let told: Value = serde_json::from_str(&line).unwrap();
+        Self {
+            child,
+            issuer: told["issuer"].as_str().unwrap().to_owned(),
+        }
+    }
+}
+
+impl Drop for ProviderProcess {
+    fn drop(&mut self) {
+        // The end of stdin ends it.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
 /// A Hub in which there is something of everything.
 struct ConsoleSite {
     hub: RealHub,

@@ -235,6 +235,133 @@ const scenes = {
     return { faults };
   },
 
+  // Several files that are dropped are sent together; those that have no room are not sent at all.
+  async dropFiles() {
+    const { page, faults } = await enter();
+    await page.goto(`${base}/tenants/acme/files`);
+    const drop = async (files) => {
+      const dataTransfer = await page.evaluateHandle((files) => {
+        const transfer = new DataTransfer();
+        for (const [name, size] of files) transfer.items.add(new File(['x'.repeat(size)], name, { type: 'text/plain' }));
+        return transfer;
+      }, files);
+      await page.locator('form[data-upload]').dispatchEvent('drop', { dataTransfer });
+    };
+    let sent = 0;
+    page.on('request', (request) => (sent += request.url().endsWith('/files/upload') ? 1 : 0));
+    await drop([['small.txt', 10], ['huge.bin', 3 << 20]]);
+    const refused = page.locator('#message', { hasText: 'huge.bin' });
+    await refused.waitFor();
+    const reason = await refused.innerText();
+    const sentAtFirst = sent;
+    await page.evaluate(() => {
+      const progress = document.querySelector('form[data-upload] progress');
+      new MutationObserver(() => {
+        if (!progress.hidden) sessionStorage.setItem('progress', 'shown');
+      }).observe(progress, { attributes: true });
+    });
+    await drop([['one.txt', 10], ['two.txt', 400_000]]);
+    for (const name of ['one.txt', 'two.txt']) await page.locator('main a', { hasText: new RegExp(`^${name.replace('.', '\\.')}$`) }).first().waitFor();
+    const progress = await page.evaluate(() => sessionStorage.getItem('progress'));
+    return { faults, reason, sentAtFirst, sent, progress };
+  },
+
+  // A browser has six connections to a host. More pages than that stay current, whichever of them go, and load.
+  async manyPages() {
+    const { page, faults } = await enter();
+    const pages = [page];
+    while (pages.length < 9) pages.push(await page.context().newPage());
+    for (const one of pages) await one.goto(`${base}/tenants`);
+    const show = (one, tenant) => visible(one, `main a[href="/tenants/${tenant}"]`);
+    await pause('open');
+    for (const one of pages) await show(one, 'meanwhile');
+    // The page with the stream goes, and another one takes it over.
+    await pages.shift().close();
+    await pause('closed');
+    for (const one of pages) await show(one, 'afterwards');
+    // The same with runs, each of which has a stream of its own.
+    const address = `${base}${given.run}`;
+    for (const one of pages) await one.goto(address);
+    await pause('watching');
+    for (const one of pages) await one.locator('.state.completed, .state.cancelled').first().waitFor();
+    const streams = await pages[0].evaluate(async () => (await navigator.locks.query()).held.map((lock) => lock.name));
+    return { faults, pages: pages.length, streams };
+  },
+
+  // A session ends under a page on which somebody types: they sign in again, and it is all there.
+  async sessionEnds() {
+    const { page, faults } = await enter();
+    const again = async () => {
+      await page.locator('#token').waitFor();
+      await page.fill('#token', token);
+      await page.locator('#sign-in button.main').click();
+    };
+    await page.goto(`${base}/tenants?search=a`);
+    const id = page.locator('#new-id');
+    if (!(await id.isVisible())) await page.locator('details:has(#new-id) > summary').click();
+    await id.fill('half-typ');
+    await page.locator('#new-labels').fill('plan = <b>gold</b>\nsecond');
+    await gone(page, '#connection');
+    await pause('typed');
+    await again();
+    await page.waitForURL(/\/tenants\?search=a$/);
+    await page.locator('#new-id').waitFor({ state: 'visible' });
+    const restored = { id: await id.inputValue(), labels: await page.locator('#new-labels').inputValue() };
+    // Sent before the page has noticed.
+    await page.route(/\/live/, (route) => route.abort());
+    await page.goto(`${base}/tenants/acme/chat`);
+    await page.locator('#words').fill('only <b>once</b>');
+    await pause('written');
+    await page.locator('#words').press('Enter');
+    await page.getByText('Your session has ended.').waitFor();
+    await again();
+    await page.getByRole('button', { name: 'Send it again' }).click();
+    await page.locator('#talk .user').getByText('only <b>once</b>').first().waitFor();
+    const others = faults.filter((fault) => !/ERR_|Failed to (load|fetch)/.test(fault.detail));
+    return { faults: others, restored, address: new URL(page.url()).pathname };
+  },
+
+  // A link signs in by itself; without scripts, by the code that stands in it.
+  async links() {
+    const results = [];
+    const faults = [];
+    for (const [withoutScripts, link] of [[false, given.links[0]], [true, given.links[1]]]) {
+      const { context, faults: own } = await openContext(browser, base, { withoutScripts });
+      const page = await context.newPage();
+      const url = new URL(link);
+      await page.goto(`${base}${url.pathname}${url.hash}`);
+      if (withoutScripts) {
+        await page.locator('#code').fill(new URLSearchParams(url.hash.slice(1)).get('code'));
+        await page.locator('form:has(#code) button').click();
+      }
+      await page.waitForURL((address) => address.pathname === '/');
+      const who = await page.locator('.who bdi').first().textContent();
+      results.push({ withoutScripts, who, address: page.url().slice(base.length) });
+      faults.push(...own);
+      await context.close();
+    }
+    return { faults, results };
+  },
+
+  // Signing in and out at a provider that others wrote.
+  async provider() {
+    const { context, faults } = await openContext(browser, base);
+    const page = await context.newPage();
+    await page.goto(`${base}/tenants?search=x`);
+    await page.locator('a.button.main').click();
+    await page.waitForURL((address) => address.href.startsWith(`${base}/tenants`));
+    const address = page.url().slice(base.length);
+    const who = await page.locator('.who bdi').first().innerText();
+    const mayCreate = (await page.locator('form[action="/do/create_tenant"]').count()) > 0;
+    const mayMint = (await page.locator('a[href="/tokens"]').count()) > 0;
+    await page.locator('form[action="/sign-out"] button').click();
+    await page.getByText('Signed out here').waitFor();
+    await page.goto(`${base}/tenants`);
+    const isOut = new URL(page.url()).pathname === '/sign-in';
+    const others = faults.filter((fault) => !(fault.rule === 'outside-request' && fault.detail.startsWith(given.issuer)));
+    return { faults: others, address, who, mayCreate, mayMint, isOut };
+  },
+
   // What a screen reader is told: that a run waits and that one has ended, on the page of the run and on any other.
   async announcements() {
     const { page, faults, loads } = await enter();

@@ -6,7 +6,7 @@ use hermes_testkit::{ChaosProxy, NetworkFault, ReservedPort};
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{ConsoleSite, HOSTILE, Visit, node};
+use super::{ConsoleSite, HOSTILE, ProviderProcess, Visit, node};
 use crate::embedded_hub::real_hub::{RealHub, tool_results};
 
 /// Plays a scene whose steps need nothing done.
@@ -175,6 +175,147 @@ async fn a_file_that_is_dropped_on_the_page_is_sent() {
         std::fs::read_to_string(dropped).unwrap(),
         "this was dropped"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn several_files_are_dropped_and_what_has_no_room_is_not_sent() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let workspace = site.hub.tenant_home("acme").join("workspace");
+    let quota = json!({"storage": {"quotaBytes": 2 << 20}});
+    site.send(Method::PATCH, "/v1/tenants/acme", quota).await;
+    let Some(done) = play(&site, "dropFiles").await else {
+        return;
+    };
+    let reason = done["reason"].as_str().unwrap();
+    assert!(reason.contains("Nothing was sent."), "{done}");
+    assert_eq!(done["sentAtFirst"], 0, "{done}");
+    assert_eq!(done["sent"], 1, "{done}");
+    assert_eq!(done["progress"], "shown", "{done}");
+    assert_eq!(
+        std::fs::read_to_string(workspace.join("one.txt")).unwrap(),
+        "x".repeat(10)
+    );
+    assert!(!workspace.join("small.txt").exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn more_pages_than_a_browser_has_connections_stay_current_and_load() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let run = site.start_waiting_run().await;
+    let page = run.strip_prefix("/v1").unwrap_or(&run).to_owned();
+    let mut visit = begin(&site, &["manyPages"], json!({"run": page}))
+        .await
+        .unwrap();
+    tokio::task::block_in_place(|| visit.expect("open"));
+    create_tenant(&site.hub, "meanwhile").await;
+    visit.answer(&json!({}));
+    tokio::task::block_in_place(|| visit.expect("closed"));
+    create_tenant(&site.hub, "afterwards").await;
+    visit.answer(&json!({}));
+    tokio::task::block_in_place(|| visit.expect("watching"));
+    site.send(Method::POST, &format!("{run}/stop"), json!({}))
+        .await;
+    visit.answer(&json!({}));
+    let done = tokio::task::block_in_place(|| visit.expect("done"));
+    assert_eq!(done["faults"], json!([]), "{done}");
+    assert_eq!(done["pages"], 8, "{done}");
+}
+
+/// Ends every session of the console.
+async fn end_sessions(site: &ConsoleSite) {
+    let listed = site.hub.get("/v1/console-sessions").await;
+    for session in listed["sessions"].as_array().unwrap() {
+        let id = session["sessionId"].as_str().unwrap();
+        let path = format!("/v1/console-sessions/{id}");
+        site.send(Method::DELETE, &path, Value::Null).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_types_is_there_when_they_have_signed_in_again() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let mut visit = begin(&site, &["sessionEnds"], json!({})).await.unwrap();
+    for step in ["typed", "written"] {
+        tokio::task::block_in_place(|| visit.expect(step));
+        end_sessions(&site).await;
+        visit.answer(&json!({}));
+    }
+    let done = tokio::task::block_in_place(|| visit.expect("done"));
+    assert_eq!(done["faults"], json!([]), "{done}");
+    let typed = json!({"id": "half-typ", "labels": "plan = <b>gold</b>\nsecond"});
+    assert_eq!(done["restored"], typed, "{done}");
+    assert_eq!(done["address"], "/tenants/acme/chat", "{done}");
+    let runs = site.hub.get("/v1/tenants/acme/runs").await;
+    assert_eq!(runs["runs"].as_array().unwrap().len(), 1, "{runs}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_signs_in_with_scripts_and_without() {
+    if node().is_none() {
+        return;
+    }
+    let site = ConsoleSite::start().await;
+    let mut links = Vec::new();
+    for _ in 0..2 {
+        let made = site
+            .send(Method::POST, "/v1/sign-in-links", json!({}))
+            .await;
+        links.push(made["url"].clone());
+    }
+    let mut visit = begin(&site, &["links"], json!({ "links": links }))
+        .await
+        .unwrap();
+    let done = tokio::task::block_in_place(|| visit.expect("done"));
+    assert_eq!(done["faults"], json!([]), "{done}");
+    for result in done["results"].as_array().unwrap() {
+        // The code stays in no address.
+        assert_eq!(result["address"], "/", "{done}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn somebody_signs_in_and_out_at_a_real_provider_in_a_browser() {
+    let Some(node) = node() else {
+        return;
+    };
+    let port = ReservedPort::reserve().unwrap();
+    let base = format!("http://127.0.0.1:{}", port.number());
+    let provider = ProviderProcess::start(&node, &base);
+    let home = RealHub::fresh_home();
+    let data = home.beside(".local/share/hermes-hub");
+    std::fs::create_dir_all(&data).unwrap();
+    let settings = json!({
+        "public_url": base,
+        "oidc": {
+            "issuer": provider.issuer,
+            "client_id": "hermes",
+            "client_secret": "a secret: of/the hub+",
+            "scopes": ["openid", "profile", "groups"],
+            "roles": {"support": "operator", "*": "viewer"},
+        },
+    });
+    std::fs::write(data.join("hub.yaml"), settings.to_string()).unwrap();
+    let mut command = home.command(&["hub", "serve"]);
+    command.env("HERMES_HUB_LISTEN", base.strip_prefix("http://").unwrap());
+    let site = ConsoleSite::over(RealHub::by_command(home, command)).await;
+    let more = json!({"issuer": provider.issuer, "base": base});
+    let mut visit = begin(&site, &["provider"], more).await.unwrap();
+    let done = tokio::task::block_in_place(|| visit.expect("done"));
+    assert_eq!(done["faults"], json!([]), "{done}");
+    assert_eq!(done["address"], "/tenants?search=x", "{done}");
+    assert_eq!(done["who"], "Ada Lovelace", "{done}");
+    assert_eq!(done["mayCreate"], true, "{done}");
+    assert_eq!(done["mayMint"], false, "{done}");
+    assert_eq!(done["isOut"], true, "{done}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
