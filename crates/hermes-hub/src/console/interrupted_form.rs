@@ -13,7 +13,7 @@ use super::{actions::is_local, assets, texts::Texts};
 /// A longer one is not kept.
 const MAX_BYTES: usize = 512 << 10;
 /// Addresses of forms that are kept: others are only on the way to a page.
-const KEPT: [&str; 2] = ["/do/", "/tenants/"];
+const FORM_PATHS: [&str; 2] = ["/do/", "/tenants/"];
 
 /// What was sent, and where to.
 #[derive(Default, Clone)]
@@ -42,7 +42,7 @@ impl InterruptedForm {
     }
 
     fn is_kept(address: &str) -> bool {
-        is_local(address) && KEPT.iter().any(|start| address.starts_with(start))
+        is_local(address) && FORM_PATHS.iter().any(|start| address.starts_with(start))
     }
 
     /// As the page of the sign-in has sent it along.

@@ -97,12 +97,12 @@ struct PageChange {
     /// Runs that ended.
     ended: u32,
     /// The same for each tenant that something was about. `None`: for more than are listed, or for the whole Hub.
-    tenants: Option<BTreeMap<String, TenantNews>>,
+    tenants: Option<BTreeMap<String, TenantChangeCount>>,
 }
 
 /// What has happened to one tenant.
 #[derive(Default, Serialize)]
-struct TenantNews {
+struct TenantChangeCount {
     waiting: u32,
     ended: u32,
 }

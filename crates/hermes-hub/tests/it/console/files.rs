@@ -1,7 +1,7 @@
 //! The files of a tenant and of a share: nothing leaves its root, and nothing runs.
 
-mod room;
 mod search;
+mod uploads;
 
 use std::{fs, io::Write};
 
