@@ -50,8 +50,8 @@ fn the_standard_tools_are_exactly_the_documented_ones_in_order() {
     assert_eq!(names, STANDARD);
 }
 
-/// What a tool could not give: a stream, bytes, or a secret that only REST shows.
-const WITHOUT_TOOL: [&str; 11] = [
+/// What a tool could not give: a stream, bytes, or a secret that only REST shows; and what needs no token, as tools do.
+const WITHOUT_TOOL: [&str; 12] = [
     "create_sign_in_link",
     "create_token",
     "create_webhook",
@@ -59,6 +59,7 @@ const WITHOUT_TOOL: [&str; 11] = [
     "download_share_file",
     "healthz",
     "openapi",
+    "readyz",
     "rotate_runtime_key",
     "rotate_token",
     "watch_events",

@@ -19,7 +19,6 @@ pub(super) fn rows() -> Vec<Operation> {
                 "Readiness",
                 "Reports whether database, objects and disk are usable.",
             )
-            .extended_tool()
             .public()
             .read_only()
             .command("hub status")
