@@ -1,5 +1,9 @@
-//! The names of platforms, and which of them a bridge shows: messaging services, unless others are chosen.
+//! The names of platforms and of their accounts, and which of them a bridge shows: messaging services, unless others are
+//! chosen.
 
+use std::fmt;
+
+use hermes_config::Platform;
 use hermes_store::OwnPlatform;
 
 const MESSAGING: &str = "messaging";
@@ -133,6 +137,69 @@ impl PlatformFilter {
     pub fn shows_everything(&self) -> bool {
         self.messaging == MessagingSelection::All
             && self.own_platforms.len() == OwnPlatform::ALL.len()
+    }
+}
+
+/// A bot account. The first one of a platform has no name.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Account {
+    pub platform: Platform,
+    /// Empty for the first account.
+    pub name: String,
+}
+
+impl Account {
+    pub fn first(platform: Platform) -> Self {
+        Self {
+            platform,
+            name: String::new(),
+        }
+    }
+
+    /// `telegram`, or `telegram@work`: the platform in session keys, in the state file and in targets.
+    pub fn label(&self) -> String {
+        if self.name.is_empty() {
+            self.platform.name().to_owned()
+        } else {
+            format!("{}@{}", self.platform.name(), self.name)
+        }
+    }
+
+    /// A variable of this account: `TELEGRAM_BOT_TOKEN`, `TELEGRAM_BOT_TOKEN_WORK`.
+    pub fn variable(&self, what: &str) -> String {
+        let name = self.platform.variable(what);
+        if self.name.is_empty() {
+            return name;
+        }
+        format!(
+            "{name}_{}",
+            self.name.to_ascii_uppercase().replace('-', "_")
+        )
+    }
+
+    /// The command that asks for the tokens of this account.
+    pub fn setup_command(&self) -> String {
+        let command = format!("hermes gateway setup --platform {}", self.platform.name());
+        if self.name.is_empty() {
+            command
+        } else {
+            format!("{command} --account {}", self.name)
+        }
+    }
+
+    /// Reads a label.
+    pub fn from_label(label: &str) -> Option<Self> {
+        let (platform, name) = label.split_once('@').unwrap_or((label, ""));
+        Some(Self {
+            platform: Platform::from_name(platform)?,
+            name: name.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for Account {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.label())
     }
 }
 

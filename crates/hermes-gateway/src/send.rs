@@ -14,7 +14,7 @@ use hermes_config::{
 use reqwest::Client;
 use serde::Serialize;
 
-use crate::{conversations::ConversationIndex, platform::Account};
+use crate::{conversations::ConversationIndex, platforms::Account};
 
 mod account_check;
 mod chunk;

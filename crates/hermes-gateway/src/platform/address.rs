@@ -1,72 +1,8 @@
 //! Which bot account, and which chat.
 
-use std::fmt;
-
-use hermes_config::Platform;
 use hermes_store::Origin;
 
-/// A bot account. The first one of a platform has no name.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Account {
-    pub platform: Platform,
-    /// Empty for the first account.
-    pub name: String,
-}
-
-impl Account {
-    pub fn first(platform: Platform) -> Self {
-        Self {
-            platform,
-            name: String::new(),
-        }
-    }
-
-    /// `telegram`, or `telegram@work`: the platform in session keys, in the state file and in targets.
-    pub fn label(&self) -> String {
-        if self.name.is_empty() {
-            self.platform.name().to_owned()
-        } else {
-            format!("{}@{}", self.platform.name(), self.name)
-        }
-    }
-
-    /// A variable of this account: `TELEGRAM_BOT_TOKEN`, `TELEGRAM_BOT_TOKEN_WORK`.
-    pub fn variable(&self, what: &str) -> String {
-        let name = self.platform.variable(what);
-        if self.name.is_empty() {
-            return name;
-        }
-        format!(
-            "{name}_{}",
-            self.name.to_ascii_uppercase().replace('-', "_")
-        )
-    }
-
-    /// The command that asks for the tokens of this account.
-    pub fn setup_command(&self) -> String {
-        let command = format!("hermes gateway setup --platform {}", self.platform.name());
-        if self.name.is_empty() {
-            command
-        } else {
-            format!("{command} --account {}", self.name)
-        }
-    }
-
-    /// Reads a label.
-    pub fn from_label(label: &str) -> Option<Self> {
-        let (platform, name) = label.split_once('@').unwrap_or((label, ""));
-        Some(Self {
-            platform: Platform::from_name(platform)?,
-            name: name.to_owned(),
-        })
-    }
-}
-
-impl fmt::Display for Account {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.label())
-    }
-}
+pub use crate::platforms::Account;
 
 /// The kind of a chat, as session keys spell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -165,6 +101,8 @@ pub(super) fn is_later_message(id: &str, after: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use hermes_config::Platform;
+
     use super::*;
 
     #[test]

@@ -17,7 +17,7 @@ use super::{
     http::{self, PlatformApi, PlatformReply, RequestBody},
     reachable::ReachableAddresses,
 };
-use crate::platform::Account;
+use crate::platforms::Account;
 
 /// Scopes that the bot token of a Slack app needs.
 pub const SLACK_SCOPES: [&str; 17] = [

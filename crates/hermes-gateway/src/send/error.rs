@@ -6,7 +6,7 @@ use hermes_config::Platform;
 use hermes_store::StoreError;
 use serde::{Serialize, Serializer, ser::SerializeMap};
 
-use crate::platform::Account;
+use crate::platforms::Account;
 
 /// Why a message was not sent, or not all of it. Texts from outside have been redacted.
 #[derive(Debug, thiserror::Error)]

@@ -11,7 +11,7 @@ use hermes_store::{
 use serde::Serialize;
 
 use super::error::SendError;
-use crate::{conversations::ConversationIndex, platform::Account};
+use crate::{conversations::ConversationIndex, platforms::Account};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Destination {
