@@ -11,7 +11,7 @@ const MAX_HINT_NAMES: usize = 40;
 pub(crate) struct Failure {
     pub(crate) kind: FailureKind,
     pub(crate) message: String,
-    pub(crate) server: Option<ServerName>,
+    pub(crate) server: Option<Box<ServerName>>,
     pub(crate) hints: Vec<String>,
     /// What is known in spite of the failure; a member beside `error` in `--json` output.
     pub(crate) findings: Vec<(&'static str, Value)>,
@@ -133,7 +133,7 @@ impl Failure {
 
     /// Names the server it is about.
     pub(crate) fn about(mut self, server: ServerName) -> Self {
-        self.server = Some(server);
+        self.server = Some(Box::new(server));
         self
     }
 

@@ -94,9 +94,8 @@ fn unzip(arguments: &[ShellWord]) -> Option<Unpacking> {
             Some("d") => found.directory = words.next().map(str::to_owned),
             Some(flags) if flags.starts_with('d') => found.directory = Some(flags[1..].to_owned()),
             Some(flags) if flags.contains(ONLY_SHOWS) => return None,
-            Some(_) => {}
             None if found.archive.is_none() => found.archive = Some(word.to_owned()),
-            None => {}
+            Some(_) | None => {}
         }
     }
     found.archive.is_some().then_some(found)

@@ -31,15 +31,13 @@ impl ManifestRun {
                 return Err(refused("two jobs have the same `name`"));
             }
             names.push(name);
-            let checked = match present.iter().find(|known| known["name"] == name) {
-                Some(before) => {
-                    let changes = different_members(before, job);
-                    cron::check_job_changes(&self.call, changes, &now)
-                }
-                None => {
-                    count += 1;
-                    cron::check_new_job(&self.call, job.clone(), count - 1, &now)
-                }
+            let before = present.iter().find(|known| known["name"] == name);
+            let checked = if let Some(before) = before {
+                let changes = different_members(before, job);
+                cron::check_job_changes(&self.call, changes, &now)
+            } else {
+                count += 1;
+                cron::check_new_job(&self.call, job.clone(), count - 1, &now)
             };
             checked.map_err(in_place(&format!("cron.{name}"), &place))?;
         }

@@ -18,6 +18,7 @@ type EditedDocument = (
 
 const TENANT: &str = "/tenants/tenant_123";
 
+#[expect(clippy::too_many_lines, reason = "a table of all documents")]
 fn edited_documents() -> Vec<EditedDocument> {
     let skill = |by: &'static str| match by {
         "one" => "---\nname: writer\ndescription: By one.\n---\nWrite.\n",
@@ -177,9 +178,10 @@ async fn who_comes_second_sees_the_difference_in_every_document_and_can_save_ove
     let second = ConsoleBrowser::as_admin(&hub).await;
     for (name, page, operation, field, [one, two]) in edited_documents() {
         let is_of_hub = ["/groups", "/skills/", "/webhooks", "/policy"];
-        let address = match is_of_hub.iter().any(|start| page.starts_with(start)) {
-            true => page.replace("WEBHOOK", &webhook),
-            false => format!("{TENANT}{page}"),
+        let address = if is_of_hub.iter().any(|start| page.starts_with(start)) {
+            page.replace("WEBHOOK", &webhook)
+        } else {
+            format!("{TENANT}{page}")
         };
         let shown = [first.get(&address).await, second.get(&address).await];
         let [mine, theirs] = shown.map(|page| page.expect_status(200).form(operation, &[field]));

@@ -352,6 +352,7 @@ async fn a_hundred_kilobytes_in_any_field_leave_every_page_readable() {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "each page that shows what it says")]
 async fn what_a_server_says_about_itself_and_its_tools_is_text() {
     for writing in [Writing::Short, Writing::Long] {
         let (hub, agent) = hostile_hub().await;
@@ -441,8 +442,8 @@ async fn what_a_server_says_about_itself_and_its_tools_is_text() {
             elapsed_ms: 1,
         };
         agent.reply_with(AgentReply::ServerTested(Box::new(report)));
-        let test = [("action", "test")];
-        shown.push(admin.submit("/tenants/acme/mcp/demo", &test).await);
+        let fields = [("action", "test")];
+        shown.push(admin.submit("/tenants/acme/mcp/demo", &fields).await);
         let mut missing = BTreeSet::from([
             "uri",
             "resource",

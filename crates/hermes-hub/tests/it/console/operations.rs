@@ -11,6 +11,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
         "explain_policy",
         "a page of a tool says what the policy does with it",
     ),
+    ("get_agent_card", "for other agents"),
     ("get_platform", "the list of platforms has all of each"),
     ("get_tenant_access", "the tenant has it"),
     ("healthz", "for load balancers"),

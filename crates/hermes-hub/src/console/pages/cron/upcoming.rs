@@ -22,8 +22,7 @@ const PAGE_SIZE: u32 = 20;
 struct UpcomingPage {
     page: Frame,
     jobs: Vec<UpcomingRow>,
-    /// All of them, and not only those that have a next time.
-    is_all: bool,
+    selection: JobSelection,
     /// Where the first ones are, on a later page.
     first: Option<String>,
     /// Where the next ones are.
@@ -31,6 +30,20 @@ struct UpcomingPage {
     may_run: bool,
     may_pause: bool,
     may_resume: bool,
+}
+
+/// Which jobs are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum JobSelection {
+    /// Those that have a next time.
+    Upcoming,
+    All,
+}
+
+impl JobSelection {
+    fn is_all(self) -> bool {
+        self == Self::All
+    }
 }
 
 struct UpcomingRow {
@@ -54,8 +67,11 @@ struct UpcomingJobsView {
 }
 
 pub(in crate::console::pages) async fn show(request: PageRequest) -> Result<String, Problem> {
-    let is_all = request.query("all").is_some();
-    let mut arguments = json!({"limit": PAGE_SIZE, "all": is_all});
+    let selection = match request.query("all") {
+        Some(_) => JobSelection::All,
+        None => JobSelection::Upcoming,
+    };
+    let mut arguments = json!({"limit": PAGE_SIZE, "all": selection.is_all()});
     let cursor = request.query("cursor");
     if let Some(cursor) = cursor {
         arguments["cursor"] = cursor.into();
@@ -95,7 +111,7 @@ pub(in crate::console::pages) async fn show(request: PageRequest) -> Result<Stri
     render(&UpcomingPage {
         page: Frame::new(&request, request.texts.get("nav.cron")),
         jobs,
-        is_all,
+        selection,
         first,
         more,
         may_run: request.may("run_tenant_cron"),

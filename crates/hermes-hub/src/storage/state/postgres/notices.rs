@@ -91,9 +91,8 @@ impl NodeNotices {
         );
         let closing = self.closing.clone();
         self.tasks.spawn(async move {
-            closing
-                .run_until_cancelled(futures::future::join(sending, listening))
-                .await;
+            let both = Box::pin(futures::future::join(sending, listening));
+            closing.run_until_cancelled(both).await;
         });
         received
     }
@@ -151,14 +150,12 @@ async fn send_notice(pool: &PgPool, payload: String, timeout: Duration) -> Resul
         .bind(CHANNEL)
         .bind(payload)
         .execute(&mut *connection);
-    match tokio::time::timeout(timeout, send).await {
-        Ok(sent) => sent.map(drop),
-        Err(_) => {
-            // The next one takes another.
-            connection.close_on_drop();
-            Err(sqlx::Error::PoolTimedOut)
-        }
+    if let Ok(result) = tokio::time::timeout(timeout, send).await {
+        return result.map(drop);
     }
+    // The next one takes another.
+    connection.close_on_drop();
+    Err(sqlx::Error::PoolTimedOut)
 }
 
 /// The sender and its notices, in as few texts as the server takes.

@@ -303,8 +303,8 @@ async fn the_next_jobs_of_all_nodes_are_read_page_by_page() {
     let paused = every.iter().filter(|job| job.starts_with("- "));
     assert_eq!(paused.count(), 2, "{every:?}");
     assert_eq!(every.len(), all.len() + 2, "{every:?}");
-    let names = every.iter().map(|job| job.split_once(' ').unwrap().1);
-    assert!(names.is_sorted(), "{every:?}");
+    let order = every.iter().map(|job| job.split_once(' ').unwrap().1);
+    assert!(order.is_sorted(), "{every:?}");
     let of_b = list(JobSelection::All, Some(&[tenant_id("b")])).await;
     assert_eq!(of_b.len(), 4, "{of_b:?}");
 }
