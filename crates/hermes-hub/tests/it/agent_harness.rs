@@ -1,6 +1,7 @@
 //! A Hub without HTTP: a database in a temporary directory, and agents that follow a script.
 
 mod fixed_tenants;
+mod journal;
 mod scripted_events;
 mod scripted_runtime;
 mod server_replies;

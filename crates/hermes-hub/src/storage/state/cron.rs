@@ -43,6 +43,12 @@ pub enum JobSelection {
     All,
 }
 
+impl JobSelection {
+    pub(crate) fn is_all(self) -> bool {
+        self == Self::All
+    }
+}
+
 /// Modification time and size, to notice changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileVersion {

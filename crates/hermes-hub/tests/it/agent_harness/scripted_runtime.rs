@@ -22,6 +22,7 @@ use std::{
 };
 
 use super::{
+    journal::{Journal, is_over},
     scripted_events::{
         after_using, approval_request, approval_responded, completed, form_request, page_request,
         tool_completed, tool_started,
@@ -80,32 +81,6 @@ struct ScriptedState {
     requests: Vec<(TenantId, AgentRequest)>,
     /// Replies to the next of them, instead of the usual ones.
     replies: VecDeque<AgentReply>,
-}
-
-struct Journal {
-    tenant: TenantId,
-    script: String,
-    /// `None` is one that cannot be read.
-    events: watch::Sender<Vec<Option<RunEvent>>>,
-    stop: CancellationToken,
-}
-
-fn is_over(events: &[Option<RunEvent>]) -> bool {
-    events
-        .iter()
-        .flatten()
-        .last()
-        .is_some_and(RunEvent::is_final)
-}
-
-impl Journal {
-    fn add(&self, event: Option<RunEvent>) {
-        self.events.send_modify(|events| {
-            if !is_over(events) {
-                events.push(event);
-            }
-        });
-    }
 }
 
 impl ScriptedRuntime {

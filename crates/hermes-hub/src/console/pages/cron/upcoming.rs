@@ -12,6 +12,7 @@ use crate::{
     Problem,
     api_types::Time,
     console::{frame::Frame, pages::render, request::PageRequest, schedule_words::ScheduleWords},
+    storage::state::JobSelection,
 };
 
 /// Each may be in another home, whose file is read.
@@ -30,20 +31,6 @@ struct UpcomingPage {
     may_run: bool,
     may_pause: bool,
     may_resume: bool,
-}
-
-/// Which jobs are listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum JobSelection {
-    /// Those that have a next time.
-    Upcoming,
-    All,
-}
-
-impl JobSelection {
-    fn is_all(self) -> bool {
-        self == Self::All
-    }
 }
 
 struct UpcomingRow {
