@@ -150,6 +150,10 @@ async fn ask_to_sign_in(hub: &Hub, request: &mut Request) -> Response {
         let next = page_before(request.headers()).unwrap_or_else(|| "/".to_owned());
         return sign_in::render(hub, request.headers(), &next, None, Some(form));
     }
+    // A browser takes no page for a stream of events, and says so to whoever reads its log.
+    if wants_events(request.headers()) {
+        return StatusCode::UNAUTHORIZED.into_response();
+    }
     let wanted = request.uri().path_and_query();
     let wanted = wanted
         .filter(|_| is_read)
@@ -165,6 +169,11 @@ async fn ask_to_sign_in(hub: &Hub, request: &mut Request) -> Response {
         return response;
     }
     Redirect::to(&target).into_response()
+}
+
+fn wants_events(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT);
+    accepted.is_some_and(|accepted| accepted.as_bytes() == b"text/event-stream")
 }
 
 /// The page that a form was on.

@@ -236,7 +236,7 @@ fn a_mistyped_job_is_told_with_the_nearest_one() {
         &["cron", "pause", "wsh"][..],
         &["cron", "resume", "lok"],
         &["cron", "run", "New yaer"],
-        &["cron", "remove", "wsh", "--yes"],
+        &["cron", "remove", "wsh"],
         &["cron", "edit", "wsh", "--prompt", "x"],
         &["cron", "runs", "wsh"],
         &["cron", "create", "1h", "x", "--context-from", "wsh"],

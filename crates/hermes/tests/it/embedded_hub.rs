@@ -83,7 +83,7 @@ impl TestTenant {
         let model = ModelServer::start(script);
         let home = directory.home(id);
         let config = format!(
-            "model: {{default: m, provider: custom, base_url: '{}'}}\nagent: {{api_max_retries: 0}}\n\
+            "model: {{default: m, provider: custom, base_url: '{}'}}\nagent: {{api_max_retries: 0, max_turns: 1000}}\n\
              approvals: {{mode: 'off'}}\n",
             model.base_url()
         );

@@ -15,7 +15,10 @@ use crate::{
 
 /// Runs all commands in a chat whose working directory is beside its home. Tells what they printed.
 fn run_commands(sandbox: &str, commands: &[String]) -> (ChatHome, TemporaryHome, Vec<String>) {
-    let more = format!("approvals: {{mode: 'off'}}\nterminal: {{sandbox: {sandbox}}}\n");
+    // The corpus is one turn.
+    let more = format!(
+        "approvals: {{mode: 'off'}}\nterminal: {{sandbox: {sandbox}}}\nagent: {{max_turns: 1000}}\n"
+    );
     let place = ChatHome::new(Some(script(commands)), &[], &more);
     plant_secrets(place.home.path());
     let work = TemporaryHome::new();
@@ -129,8 +132,10 @@ fn running_processes_answer_commands_of_a_chat_with_states_and_lists_only() {
     let more = "approvals: {mode: 'off'}\n";
     let kit = Behaviour::new();
     let place = ChatHome::new(Some(script(&commands)), &[("kit", &kit)], more);
+    let hub = TemporaryHome::new();
     let mut up = Command::new(env!("CARGO_BIN_EXE_hermes"));
     up.args(["up"])
+        .env("HERMES_HUB_DATA_DIR", hub.path())
         .env("HERMES_HOME", place.home.path())
         .env("HOME", place.home.path())
         .env("HERMES_HUB_LISTEN", "127.0.0.1:0")

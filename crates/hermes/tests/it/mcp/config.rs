@@ -10,11 +10,12 @@ mod pins;
 mod remove;
 mod tools;
 
-use hermes_config::{Home, Settings};
-use hermes_mcp::{Host, HostOptions, LinkStatus, control::ControlSocket, process::GuardProgram};
 use serde_json::json;
 
-use crate::harness::program::{Hermes, entry, with_tools};
+use crate::harness::{
+    program::{Hermes, entry, with_tools},
+    test_home::TestHome,
+};
 
 /// A file with everything an edit could spoil: comments, quoting, order, references.
 const COMMENTED: &str = "\
@@ -44,49 +45,24 @@ approvals:
 
 // A running process hears of an edit at once.
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_edit_is_applied_by_the_running_process() {
-    let config = json!({"mcp_servers": {"kit": entry(&with_tools(&["read", "write"]))}});
-    let hermes = Hermes::with_config(&config.to_string());
-    let home = Home::at(hermes.home.path());
-    let guard = GuardProgram {
-        path: env!("CARGO_BIN_EXE_hermes").into(),
-        args: vec!["__guard".into()],
-    };
-    let settings = Settings::load(&home).unwrap();
-    let host = Host::start(HostOptions::new(home.clone(), guard), &settings).await;
-    host.wait_until_settled(std::time::Duration::from_secs(30))
-        .await;
-    let socket = ControlSocket::open(&home).unwrap();
-    let edits = async {
-        let run = |line: &'static [&'static str]| {
-            let command = hermes.command(line);
-            tokio::task::spawn_blocking(move || crate::harness::program::run(command, "").ok())
-        };
-        let ran = run(&["mcp", "tools", "kit", "--include", "read"])
-            .await
-            .unwrap();
-        assert!(
-            ran.stderr.contains("running hermes process has reloaded"),
-            "{ran:?}"
-        );
-        let registry = host.registry();
-        let tools: Vec<&str> = registry.tools().map(|tool| tool.original_name()).collect();
-        assert!(
-            tools.contains(&"read") && !tools.contains(&"write"),
-            "{tools:?}"
-        );
-
-        run(&["mcp", "disable", "kit"]).await.unwrap();
-        assert_eq!(host.status()[0].status, LinkStatus::Disabled);
-        run(&["mcp", "remove", "kit", "--yes"]).await.unwrap();
-        assert!(host.status().is_empty());
-    };
-    tokio::select! {
-        () = edits => {}
-        () = socket.serve(&host) => {}
-    }
-    host.shutdown().await;
+#[test]
+fn an_edit_is_applied_by_the_running_process() {
+    let home = TestHome::fresh();
+    std::fs::create_dir(home.path()).unwrap();
+    home.write_servers(&[("kit", entry(&with_tools(&["read", "write"])))]);
+    let _up = home.up(&["kit: ready"]);
+    let status = || home.run(&["mcp", "status", "--json"]).ok().json()["servers"].clone();
+    assert_eq!(status()[0]["tools"], 2, "{}", status());
+    let ran = home.run(&["mcp", "tools", "kit", "--include", "read"]).ok();
+    assert!(
+        ran.stderr.contains("running hermes process has reloaded"),
+        "{ran:?}"
+    );
+    assert_eq!(status()[0]["tools"], 1, "{}", status());
+    home.run(&["mcp", "disable", "kit"]).ok();
+    assert_eq!(status()[0]["status"], "disabled", "{}", status());
+    home.run(&["mcp", "remove", "kit", "--yes"]).ok();
+    assert_eq!(status(), json!([]));
 }
 
 // `hermes mcp enable` and `disable`.

@@ -355,7 +355,8 @@ const scenes = {
     const mayCreate = (await page.locator('form[action="/do/create_tenant"]').count()) > 0;
     const mayMint = (await page.locator('a[href="/tokens"]').count()) > 0;
     await page.locator('form[action="/sign-out"] button').click();
-    await page.getByText('Signed out here').waitFor();
+    // The page that says so leads to the provider at once.
+    await page.waitForURL((address) => address.href.startsWith(given.issuer));
     await page.goto(`${base}/tenants`);
     const isOut = new URL(page.url()).pathname === '/sign-in';
     const others = faults.filter((fault) => !(fault.rule === 'outside-request' && fault.detail.startsWith(given.issuer)));
