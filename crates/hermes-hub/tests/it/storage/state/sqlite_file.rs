@@ -62,7 +62,7 @@ async fn a_database_that_another_process_holds_is_unavailable_after_two_seconds(
 
 /// Turns the current tables into those before operations said what they change.
 const BEFORE_CHANGES: &str =
-    "DROP TABLE console_sessions; DROP TABLE sign_in_links; DROP INDEX tenants_in_trouble;
+    "DROP TABLE console_sessions; DROP TABLE sign_in_links; DROP INDEX tenants_in_trouble; DROP INDEX tenants_by_name;
     DROP INDEX runs_by_status; DROP INDEX runs_by_begin;
     DROP INDEX approvals_inbox; ALTER TABLE approvals DROP COLUMN choices;
     ALTER TABLE approvals DROP COLUMN form; ALTER TABLE approvals DROP COLUMN answer;
