@@ -140,6 +140,8 @@ impl Hub {
                     self.commands_changed().notify_waiters();
                 }
             }
+            // The state has woken those who wait for them.
+            Some(Notice::Events) => {}
             Some(Notice::Everything) => {
                 self.runs().notice_all_runs();
                 self.leases().look_for_work();

@@ -34,6 +34,7 @@ mod hostile_texts;
 mod hub_pages;
 mod huge_files;
 mod links;
+pub(crate) mod live;
 mod mcp_servers;
 mod missing_workspace;
 mod one_person;
