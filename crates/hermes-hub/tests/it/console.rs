@@ -37,6 +37,7 @@ mod links;
 pub(crate) mod live;
 mod mcp_servers;
 mod missing_workspace;
+mod numbers;
 mod one_person;
 mod operations;
 mod overview;

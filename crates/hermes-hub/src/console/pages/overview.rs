@@ -12,7 +12,6 @@ use crate::{
         chart::{self, Sparkline, sparkline},
         frame::Frame,
         request::PageRequest,
-        view::duration,
     },
     service::overview::{Activity, ActivityStep, HubOverview, TenantAlertKind, TenantCount},
 };
@@ -294,7 +293,7 @@ fn show_activity(page: &Frame, activity: &Activity) -> ActivityView {
             chart("overview.runs", sum(&runs), &runs),
             chart("overview.tokens", sum(&tokens), &tokens),
             chart("overview.errors", sum(&failed), &failed),
-            chart("overview.latency", duration(slowest), &took),
+            chart("overview.latency", page.duration(slowest), &took),
         ],
         rows: steps
             .iter()
@@ -304,7 +303,7 @@ fn show_activity(page: &Frame, activity: &Activity) -> ActivityView {
                 runs: step.runs,
                 failed: step.failed,
                 tokens: step.tokens,
-                took: duration(step.median_millis.unwrap_or(0)),
+                took: page.duration(step.median_millis.unwrap_or(0)),
             })
             .collect(),
     }
