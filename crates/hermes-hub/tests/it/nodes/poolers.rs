@@ -82,6 +82,11 @@ async fn expect_handover(one: &Node, other: &Node) {
         .post("/v1/nodes/n1/drain", &json!({}))
         .await
         .expect(202);
+    let handed_over = eventually_some(TIMEOUT, async || {
+        let nodes = other.site.get("/v1/nodes").await.expect(200);
+        (nodes["nodes"][0]["tenants"] == 0).then_some(())
+    });
+    handed_over.await.expect("the node keeps its tenant");
     let run = one.run("acme", "say=1").await;
     other.run_becomes("acme", &run, "completed").await;
     assert_eq!(one.holder("acme").await.as_deref(), Some("n2"));

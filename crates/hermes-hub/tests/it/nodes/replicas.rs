@@ -72,15 +72,15 @@ async fn explanation(node: &Node) -> Value {
     explained.await.expect(200)
 }
 
-struct NewToken {
+struct KnownToken {
     path: String,
     text: String,
 }
 
-async fn mint(node: &Node) -> NewToken {
+async fn mint(node: &Node) -> KnownToken {
     let request = json!({"name": "ci", "scopes": ["tenants:read"]});
     let minted = node.site.post("/v1/tokens", &request).await.expect(201);
-    NewToken {
+    KnownToken {
         path: format!("/v1/tokens/{}", minted["id"].as_str().unwrap()),
         text: minted["token"].as_str().unwrap().to_owned(),
     }

@@ -10,7 +10,10 @@ use hermes_testkit::{
 use reqwest::{Client, Response};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
+use tokio::{
+    sync::mpsc::{UnboundedSender, unbounded_channel},
+    task::JoinSet,
+};
 
 use super::start_nodes;
 use crate::harness::{program::installed, test_home::BackgroundProcess};
@@ -264,12 +267,12 @@ async fn behind_a_balancer_mcp_sessions_and_streams_of_events_outlive_the_node_t
     });
     waits.await.expect("the run asks nothing");
     // The balancer gives the next stream to a node that has none yet.
-    let mut watchers = Vec::new();
+    let mut watchers = JoinSet::new();
     for _ in 0..nodes.cluster.nodes.len() {
         let (seen, mut first) = unbounded_channel();
         let url = nodes.url(&format!("{run}/events"));
         let token = nodes.cluster.addresses.token().to_owned();
-        watchers.push(tokio::spawn(watch(url, token, seen)));
+        watchers.spawn(watch(url, token, seen));
         let first = tokio::time::timeout(NODE_TIMEOUT, first.recv()).await;
         first.expect("no event comes").expect("the stream ends");
     }
@@ -280,11 +283,8 @@ async fn behind_a_balancer_mcp_sessions_and_streams_of_events_outlive_the_node_t
     }
     decide_until_ended(&nodes, &run).await;
 
-    let mut seen = Vec::new();
-    for watcher in watchers {
-        let watched = tokio::time::timeout(NODE_TIMEOUT, watcher).await;
-        seen.push(watched.expect("a stream does not end").unwrap());
-    }
+    let seen = tokio::time::timeout(NODE_TIMEOUT, watchers.join_all()).await;
+    let seen = seen.expect("a stream does not end");
     let connections: usize = seen.iter().map(|watched| watched.connections).sum();
     assert!(connections > seen.len(), "no stream was broken");
     for watched in &seen {
