@@ -153,3 +153,29 @@ async fn nodes_forget_what_a_replica_that_takes_over_does_not_have() {
     assert_eq!(event_ids(&one, &run).await, ids);
     assert_eq!((one.agents.all_begun(), other.agents.all_begun()), (1, 0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_document_with_the_revision_of_a_lost_one_is_not_mixed_up_with_it() {
+    let (cluster, replica) = with_replica().await;
+    let (one, other) = cluster.holder_and_other("acme").await;
+    replica.wait_until_current();
+    replica.cut_off();
+    let put = async |denied: &str| {
+        let policy = json!({"tools": {"deny": [denied]}});
+        let stored = answer(&one, || {
+            one.site
+                .request(&one.site.admin, Method::PUT, "/v1/agent-policy")
+                .json(&policy)
+        });
+        stored.await.expect(200)["revision"].clone()
+    };
+    let lost = put("terminal").await;
+    let refused = explanation(&one).await;
+    assert_eq!(explanation(&other).await, refused);
+    replica.take_over();
+    // Before the nodes have read anything there.
+    assert_eq!(put("browser").await, lost);
+    let now = explanation(&one).await;
+    assert_ne!(now, refused);
+    assert_eq!(explanation(&other).await, now);
+}
