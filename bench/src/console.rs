@@ -22,12 +22,14 @@ use crate::{
 mod browser;
 mod consoles;
 mod pages;
+mod start;
 
 const PARTS: &[Part] = &[
     ("pages", pages::measure),
     ("first", browser::measure_first_page),
     ("log", browser::measure_log),
     ("consoles", consoles::measure),
+    ("start", start::measure),
 ];
 
 /// Measures one part, or all.

@@ -1,5 +1,5 @@
-//! Whole commands with servers: `hermes up --once` beside a process of raw rmcp, and `hermes mcp call` beside a running
-//! `hermes up`.
+//! Whole commands with servers: `hermes up --once` beside a process of raw rmcp, `hermes mcp call` beside a running
+//! `hermes up`, and `hermes mcp test` of a server that offers half a million tools.
 
 use std::{
     path::Path,
@@ -10,11 +10,11 @@ use std::{
 use anyhow::{Result, bail, ensure};
 use hermes_mcp::Era;
 use hermes_testkit::{TemporaryHome, wait_until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     cold_start::run_measured,
-    environment::{self, ERAS, Effort, Programs},
+    environment::{self, ERAS, Effort, Programs, light_server},
     raw_discovery::ServerGroup,
     report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
@@ -23,6 +23,12 @@ use crate::{
 const DISCOVERY_LIMIT: Target = Target::Ratio(1.3);
 /// What a call takes beyond the tool's own time, which is nothing here.
 const CALL_LIMIT: Duration = Duration::from_millis(15);
+/// What a server offers that has far too much.
+const HUGE_PAGES: usize = 50;
+const HUGE_PAGE: usize = 10_000;
+const HUGE_LIST_TIME: Target = Target::Below(Quantity::Time(Duration::from_secs(30)));
+/// 200 MB in KiB.
+const HUGE_LIST_MEMORY: Target = Target::Below(Quantity::Memory(195_312));
 /// Timeout for `hermes up` to have its server.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -37,7 +43,48 @@ pub(crate) fn measure(programs: &Programs, effort: Effort, report: &mut Report) 
             measure_up_once(programs, group, effort, report)?;
         }
     }
-    measure_call(programs, effort, report)
+    measure_call(programs, effort, report)?;
+    for era in ERAS {
+        measure_huge_list(programs, era, effort, report)?;
+    }
+    Ok(())
+}
+
+/// `hermes mcp test` of a server that offers half a million tools, of which it takes its maximum.
+fn measure_huge_list(
+    programs: &Programs,
+    era: Era,
+    effort: Effort,
+    report: &mut Report,
+) -> Result<()> {
+    let server = light_server(era).tools([]).lists(|lists| {
+        lists.made_pages = HUGE_PAGES;
+        lists.page_size = Some(HUGE_PAGE);
+    });
+    let servers = json!({"huge": programs.stdio_entry(&server)});
+    let home = environment::home_with_servers(&servers);
+    let mut times = Samples::default();
+    let mut peak = 0;
+    for _ in 0..effort.times(10) {
+        let test = ["mcp", "test", "huge"];
+        let (time, memory) = run_measured(&hermes(programs, home.path(), &test))?;
+        times.push(time);
+        peak = peak.max(memory);
+    }
+    let name = format!(
+        "hermes mcp test, {} tools in {HUGE_PAGES} pages, {}",
+        HUGE_PAGES * HUGE_PAGE,
+        era.as_str()
+    );
+    report.add(ReportRow::time(&*name, &times, HUGE_LIST_TIME));
+    // The server's own memory counts too where it is larger.
+    report.add(ReportRow::new(
+        format!("{name}, peak RSS"),
+        Quantity::Memory(peak),
+        None,
+        HUGE_LIST_MEMORY,
+    ));
+    Ok(())
 }
 
 fn measure_up_once(

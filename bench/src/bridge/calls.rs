@@ -63,6 +63,8 @@ struct BridgeSide<'a> {
     place: &'a FilledHome,
     bridge: Bridge,
     samples: [Samples; 3],
+    /// Of `messages_read`, of chats that this bridge has not read before.
+    first_reads: Samples,
 }
 
 pub(super) fn measure(
@@ -86,6 +88,15 @@ pub(super) fn measure(
         }
     }
     let [ours, theirs] = &sides;
+    let first_reads = &ours.first_reads;
+    let name = "messages_read of a chat that was not read before";
+    report.add(ReportRow::time(format!("{name}, p50"), first_reads, MEDIAN));
+    report.add(ReportRow::p99(
+        format!("{name}, p99"),
+        first_reads,
+        None,
+        P99,
+    ));
     for (at, call) in BridgeCall::ALL.into_iter().enumerate() {
         let (tool, ours, theirs) = (call.tool(), &ours.samples[at], &theirs.samples[at]);
         report.add(ReportRow::time(format!("{tool}, p50"), ours, MEDIAN));
@@ -97,7 +108,43 @@ pub(super) fn measure(
             RATIO,
         ));
     }
-    sides.into_iter().try_for_each(|side| side.bridge.close())
+    sides.into_iter().try_for_each(|side| side.bridge.close())?;
+    measure_list_after_write(programs, large, effort, report)
+}
+
+/// `conversations_list` right after another process has written to one of the chats.
+fn measure_list_after_write(
+    programs: &Programs,
+    place: &FilledHome,
+    effort: Effort,
+    report: &mut Report,
+) -> Result<()> {
+    let (mut bridge, _) = Bridge::start(programs, place.path(), Era::Legacy)?;
+    let mut writer = WriterProcess::start(programs, place.path())?;
+    let call = BridgeCall::List;
+    let mut samples = Samples::default();
+    for round in 0..=effort.times(1_000) {
+        let chat = round % place.size.chats;
+        writer.write(chat)?;
+        let (taken, answer) = bridge.call(call.tool(), &call.arguments(chat))?;
+        call.check(place, &answer)?;
+        // The newest are listed, so the chat is among them.
+        let key = filled_store::session_key(chat);
+        let listed = answer["conversations"].as_array().into_iter().flatten();
+        let mut keys = listed.map(|conversation| &conversation["session_key"]);
+        ensure!(
+            keys.any(|listed| listed == key.as_str()),
+            "the list is older than the message"
+        );
+        if round > 0 {
+            samples.push(taken);
+        }
+    }
+    writer.end()?;
+    let name = "conversations_list right after a write";
+    report.add(ReportRow::time(format!("{name}, p50"), &samples, MEDIAN));
+    report.add(ReportRow::p99(format!("{name}, p99"), &samples, None, P99));
+    bridge.close()
 }
 
 impl<'a> BridgeSide<'a> {
@@ -107,6 +154,7 @@ impl<'a> BridgeSide<'a> {
             place,
             bridge,
             samples: Default::default(),
+            first_reads: Samples::default(),
         };
         // The log begins with the first poll at the latest.
         side.bridge.call("events_poll", &json!({}))?;
@@ -118,16 +166,20 @@ impl<'a> BridgeSide<'a> {
         Ok(side)
     }
 
-    /// Every call once. The first time does not count, nor does the first time that a chat is read: its messages are
-    /// strewn over the whole file, and all are looked at once to count them.
+    /// Every call once. The first time does not count. The first time that a chat is read counts by itself: its messages
+    /// are strewn over the whole file, and all are looked at once to count them.
     fn round(&mut self, round: usize) -> Result<()> {
         let chats = self.place.size.chats;
         for (at, call) in BridgeCall::ALL.into_iter().enumerate() {
             let arguments = call.arguments(round % chats);
             let (taken, answer) = self.bridge.call(call.tool(), &arguments)?;
             call.check(self.place, &answer)?;
-            let is_first = round == 0 || matches!(call, BridgeCall::Read) && round < chats;
-            if !is_first {
+            if round == 0 {
+                continue;
+            }
+            if matches!(call, BridgeCall::Read) && round < chats {
+                self.first_reads.push(taken);
+            } else {
                 self.samples[at].push(taken);
             }
         }

@@ -31,6 +31,7 @@ pub use self::{
 };
 pub use crate::approval::command::{
     classify::{CommandContext, Finding, Verdict, classify},
+    directories::OtherDirectories,
     written_files::WrittenFiles,
 };
 

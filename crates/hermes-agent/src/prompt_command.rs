@@ -4,7 +4,7 @@
 
 use std::{collections::HashSet, fmt::Write as _, time::Duration};
 
-use hermes_config::ServerName;
+use hermes_config::{ServerName, is_image_type};
 use hermes_mcp::{
     CallError, CallOptions, Host, RegisteredName, UtilityTool,
     protocol::{ContentBlock, Prompt, PromptArgument, PromptMessage, ResourceContents, Role},
@@ -20,7 +20,6 @@ mod arguments;
 
 pub use arguments::{PromptArgumentError, PromptArguments};
 
-const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 /// The largest inline image, in base64: more than any provider accepts.
 const MAX_IMAGE_BYTES: usize = 28 * 1024 * 1024;
 
@@ -176,8 +175,7 @@ async fn render_part(host: &Host, server: &ServerName, block: ContentBlock) -> P
     match block {
         ContentBlock::Text(text) => Part::from_text(text.text),
         ContentBlock::Image(image)
-            if IMAGE_TYPES.contains(&image.mime_type.as_str())
-                && image.data.len() <= MAX_IMAGE_BYTES =>
+            if is_image_type(&image.mime_type) && image.data.len() <= MAX_IMAGE_BYTES =>
         {
             Part::from_image_url(format!("data:{};base64,{}", image.mime_type, image.data))
         }

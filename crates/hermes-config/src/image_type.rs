@@ -1,4 +1,12 @@
-//! What an image is, by its first bytes.
+//! What an image is: by its first bytes, and by the media type that somebody gives it.
+
+/// The media types of images that models and browsers know.
+const IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+/// Whether this is the media type of an image that models and browsers know.
+pub fn is_image_type(media_type: &str) -> bool {
+    IMAGE_TYPES.contains(&media_type)
+}
 
 /// The media type of an image that models and browsers know; `None` for anything else.
 pub fn detect_image_type(bytes: &[u8]) -> Option<&'static str> {
@@ -28,6 +36,10 @@ mod tests {
             (b"", None),
         ] {
             assert_eq!(detect_image_type(bytes), kind);
+            assert!(kind.is_none_or(is_image_type), "{kind:?}");
+        }
+        for other in ["image/svg+xml", "text/html", ""] {
+            assert!(!is_image_type(other), "{other}");
         }
     }
 }

@@ -44,7 +44,7 @@ pub use gateway::{
 };
 pub use hex::{from_hex, to_hex};
 pub use home::{Home, HomeError, ProfileName};
-pub use image_type::detect_image_type;
+pub use image_type::{detect_image_type, is_image_type};
 pub use log_file::LogFile;
 pub use model::*;
 pub use nearest::nearest;

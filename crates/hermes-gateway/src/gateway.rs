@@ -27,6 +27,9 @@ use crate::{
     runs::{RunMeter, RunParts, Runs},
 };
 
+/// How long the counts of a health report may take.
+const COUNT_TIMEOUT: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ControlMode {
     Own,
@@ -229,9 +232,13 @@ impl Gateway {
         }
     }
 
-    pub fn health(&self) -> Value {
+    pub async fn health(&self) -> Value {
         let state = self.inner.instance.state();
         let servers = self.inner.agent.host().map(hermes_mcp::Host::status);
+        let mut queues = self.inner.runs.queue_depths();
+        let (inbox, outbox) = self.count_messages().await;
+        queues["inbox"] = inbox;
+        queues["outbox"] = outbox;
         json!({
             "status": "ok",
             "version": env!("CARGO_PKG_VERSION"),
@@ -240,8 +247,25 @@ impl Gateway {
             "gateway_state": state.gateway_state,
             "platforms": state.platforms,
             "mcp_servers": servers.unwrap_or_default(),
-            "queues": self.inner.runs.queue_depths(),
+            "queues": queues,
         })
+    }
+
+    /// The messages of platforms that wait, in and out; null where the store does not tell at once.
+    async fn count_messages(&self) -> (Value, Value) {
+        let store = &self.inner.store;
+        let inbox = tokio::time::timeout(COUNT_TIMEOUT, store.inbox_counts());
+        let outbox = tokio::time::timeout(COUNT_TIMEOUT, store.outbound_counts());
+        let (inbox, outbox) = tokio::join!(inbox, outbox);
+        let inbox = match inbox {
+            Ok(Ok(counts)) => json!({"new": counts.new, "running": counts.running}),
+            _ => Value::Null,
+        };
+        let outbox = match outbox {
+            Ok(Ok(counts)) => json!({"queued": counts.queued, "failed": counts.failed}),
+            _ => Value::Null,
+        };
+        (inbox, outbox)
     }
 
     /// Accepts no new runs, waits this long for active ones, then interrupts them.

@@ -29,7 +29,7 @@ pub use self::{
         Attachment, AttachmentKind, ButtonPress, CommandCall, InboundEvent, InboundKind,
         InboundMessage, QuotedMessage, Sender,
     },
-    health::{ConnectionState, PlatformHealth},
+    health::{AnnouncedEnd, AnnouncedEnds, ConnectionState, PlatformHealth},
     outbound::{
         Button, ClientLimits, CommandSpec, LivePreview, OutboundFile, OutboundMessage, PostError,
         Posted, TaskState, TextFormat,

@@ -3,6 +3,11 @@
 //! A page is a row of [`pages::PAGES`]: its address, the operation that it shows, and a function that fills its
 //! template, which lies beside it. Pages read by [`request::PageRequest`], which calls an operation in the name of whoever
 //! is signed in; forms change by [`actions`], one address for every operation. There is no second way to the state.
+//!
+//! Templates have no `hx-*` attributes: every link and every form works without scripts, and behaves the same with them.
+//! htmx does one thing, which the browser cannot: `htmx.ajax` with `outerMorph` reads a page again in place when something
+//! has changed, without what somebody has opened or is filling in. So its SSE and CSP extensions are not needed: one
+//! `EventSource` (`console.js`) serves all pages of a browser, and the token of the session is a field of each form.
 
 mod actions;
 mod affected_tenants;

@@ -81,7 +81,10 @@ impl Hub {
                         "/.well-known/oauth-protected-resource/mcp",
                         get(serve_resource_metadata),
                     )
-                    .route(CALLBACK_PATH, get(login_callback::finish_login))
+                    .route(
+                        CALLBACK_PATH,
+                        get(login_callback::receive_login).post(login_callback::confirm_login),
+                    )
                     .with_state(self.clone()),
             );
         if let Some(mcp) = mcp {

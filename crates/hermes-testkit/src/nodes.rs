@@ -60,6 +60,11 @@ impl NodeAddresses {
         request.send(port, &self.token, REQUEST_TIMEOUT)
     }
 
+    /// What all nodes let in.
+    pub fn token(&self) -> &str {
+        &self.token
+    }
+
     pub fn count(&self) -> usize {
         lock(&self.ports).len()
     }

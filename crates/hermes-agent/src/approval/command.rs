@@ -2,8 +2,11 @@
 
 pub(crate) mod classify;
 pub(crate) mod code;
+pub(crate) mod directories;
+pub(crate) mod downloads;
 pub(crate) mod paths;
 pub(crate) mod programs;
+pub(crate) mod remote_code;
 pub(crate) mod rules;
 pub(crate) mod shell;
 pub(crate) mod sql;

@@ -266,7 +266,7 @@ pub(crate) fn is_system_config(path: &Path) -> bool {
 pub(crate) fn is_process_memory(path: &Path) -> bool {
     const SHOW: [&str; 4] = ["environ", "mem", "kcore", "auxv"];
     let may_be = |name: &OsStr, wanted: &str| {
-        let pattern = name.to_string_lossy().replace(['[', ']'], "?");
+        let pattern = pattern_of(&name.to_string_lossy());
         matches_pattern(&pattern, wanted)
     };
     let mut components = path.components().skip(1).map(Component::as_os_str);
@@ -323,6 +323,28 @@ pub(crate) fn normalize(path: &Path) -> PathBuf {
         }
     }
     result
+}
+
+/// A name as a pattern of `*` and `?`: `[abc]` is one character.
+pub(crate) fn pattern_of(name: &str) -> String {
+    let mut pattern = String::new();
+    let mut rest = name;
+    while let Some((before, class)) = rest.split_once('[') {
+        pattern.push_str(before);
+        pattern.push('?');
+        // A bracket at the beginning of a class belongs to it.
+        let start = class.len() - class.trim_start_matches(['!', '^']).len();
+        let end = class[start..]
+            .char_indices()
+            .skip(1)
+            .find(|(_, c)| *c == ']');
+        rest = match end {
+            Some((at, _)) => &class[start + at + 1..],
+            None => class,
+        };
+    }
+    pattern.push_str(rest);
+    pattern
 }
 
 #[cfg(test)]
@@ -420,6 +442,19 @@ mod tests {
         assert!(landmarks().is_database(Path::new("/home/a/.hermes/state.db-wal")));
         assert!(is_system_config(Path::new("/private/etc/hosts")));
         assert!(!is_system_config(Path::new("/etcetera")));
+    }
+
+    #[test]
+    fn a_class_of_characters_is_one_character() {
+        for (name, pattern) in [
+            ("[e]nv", "?nv"),
+            (".[a-f]*", ".?*"),
+            ("[!x]y[]]z", "?y?z"),
+            ("a[b", "a?b"),
+            ("plain", "plain"),
+        ] {
+            assert_eq!(pattern_of(name), pattern, "{name}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use futures::future::BoxFuture;
 use hermes_config::sync::Mutex;
 use tokio::sync::OnceCell;
 
-use super::{CommandContext, ProtectedPaths};
+use super::{CommandContext, OtherDirectories, ProtectedPaths};
 use crate::approval::command::{
     classify, paths,
     written_files::{FileOrigin, WrittenFiles},
@@ -97,6 +97,7 @@ fn replay(calls: &[PastCall], protected: &ProtectedPaths) -> WrittenFiles {
                     directory: directory.clone(),
                     protected_paths: protected.clone(),
                     written_files: files.clone(),
+                    other_directories: OtherDirectories::default(),
                 };
                 files.merge_since(&classify::find_written_files(line, &context), *at);
             }

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use hermes_config::{Home, Redactor, ServerName, Settings};
-use hermes_mcp::{Host, RegisteredTool};
+use hermes_mcp::{
+    CallError, Host, RegisteredTool,
+    tools::names::{Naming, sanitise},
+};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -55,13 +58,13 @@ impl Conversation {
                 && let Some((server, _)) = split_server_tool(&settings, name)
                 && let Err(error) = host.wait_for_session(&server, &cancel).await
             {
-                return Err(UserCallError::ServerUnavailable {
-                    reason: Redactor::default().redact(&error.to_string()).into_owned(),
-                });
+                return Err(unavailable(&error));
             }
+            let toolbox = self
+                .wait_for_registered_tool(&settings, name, &cancel)
+                .await?;
             let mut context = self.tool_context(cancel);
             context.progress = progress;
-            let toolbox = self.toolbox();
             match (toolbox.find(name), self.agent.host()) {
                 (Some(ToolTarget::BuiltIn(_)), _) => {
                     let output = toolbox.call(name, arguments, &context).await;
@@ -99,6 +102,56 @@ impl Conversation {
             }
         })
     }
+}
+
+impl Conversation {
+    /// The tools, after the servers were waited for whose tool a registered name can be.
+    async fn wait_for_registered_tool(
+        &self,
+        settings: &Settings,
+        name: &str,
+        cancel: &CancellationToken,
+    ) -> Result<Toolbox, UserCallError> {
+        let mut toolbox = self.toolbox();
+        let Some(host) = self.agent.host() else {
+            return Ok(toolbox);
+        };
+        let mut failure = None;
+        for server in servers_of_registered_name(settings, name) {
+            if toolbox.find(name).is_some() {
+                return Ok(toolbox);
+            }
+            match host.wait_for_session(&server, cancel).await {
+                Ok(()) => toolbox = self.toolbox(),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        match failure {
+            Some(error) if toolbox.find(name).is_none() => Err(unavailable(&error)),
+            _ => Ok(toolbox),
+        }
+    }
+}
+
+fn unavailable(error: &CallError) -> UserCallError {
+    UserCallError::ServerUnavailable {
+        reason: Redactor::default().redact(&error.to_string()).into_owned(),
+    }
+}
+
+/// The servers whose tool a name such as `mcp_server_tool` can be, in either spelling; the longest name first.
+fn servers_of_registered_name(settings: &Settings, name: &str) -> Vec<ServerName> {
+    let is_of = |server: &ServerName| {
+        [Naming::Single, Naming::Double].iter().any(|naming| {
+            let separator = naming.separator();
+            let prefix = format!("mcp{separator}{}{separator}", sanitise(server.as_str()));
+            name.len() > prefix.len() && name.starts_with(&prefix)
+        })
+    };
+    let entries = settings.servers.iter().map(|entry| entry.name.clone());
+    let mut servers: Vec<ServerName> = entries.filter(is_of).collect();
+    servers.sort_by_key(|server| std::cmp::Reverse(server.as_str().len()));
+    servers
 }
 
 /// Requests approval for a tool in `tools.approve` that another process calls for the user: the question that a

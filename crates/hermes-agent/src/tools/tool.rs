@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    approval::{Approvals, CommandContext, ProtectedPaths, WrittenFiles},
+    approval::{Approvals, CommandContext, OtherDirectories, ProtectedPaths, WrittenFiles},
     message::Image,
     model::ToolDefinition,
 };
@@ -130,6 +130,7 @@ impl ToolContext {
             written_files: WrittenFiles::default(),
             directory,
             protected_paths: self.protected_paths(),
+            other_directories: OtherDirectories::default(),
         }
     }
 }

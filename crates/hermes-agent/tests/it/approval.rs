@@ -10,8 +10,8 @@ use std::{
 use futures::future::BoxFuture;
 use hermes_agent::approval::{
     ApprovalError, ApprovalRequest, ApprovalSettings, Approvals, Approver, CommandContext,
-    Decision, ProtectedPaths, PublishedApprover, SubmitOutcome, SubmittedDecision, WrittenFiles,
-    is_owner_gone, send_decision,
+    Decision, OtherDirectories, ProtectedPaths, PublishedApprover, SubmitOutcome,
+    SubmittedDecision, WrittenFiles, is_owner_gone, send_decision,
 };
 use hermes_config::Home;
 use hermes_store::{
@@ -112,6 +112,7 @@ async fn check_command(
             ..ProtectedPaths::default()
         },
         written_files: WrittenFiles::default(),
+        other_directories: OtherDirectories::default(),
     };
     approvals
         .check_command("terminal", command, &context, cancel)

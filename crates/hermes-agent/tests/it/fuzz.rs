@@ -6,7 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use hermes_agent::approval::{CommandContext, ProtectedPaths, Verdict, WrittenFiles, classify};
+use hermes_agent::approval::{
+    CommandContext, OtherDirectories, ProtectedPaths, Verdict, WrittenFiles, classify,
+};
 
 /// Pieces that mean something to a shell.
 const PIECES: [&str; 72] = [
@@ -101,6 +103,10 @@ impl Random {
         usize::try_from(self.next() % limit as u64).unwrap()
     }
 
+    fn pick(&mut self, list: &[&'static str]) -> &'static str {
+        list[self.below(list.len())]
+    }
+
     fn line(&mut self) -> String {
         let pieces = self.below(60);
         let mut line = String::new();
@@ -174,6 +180,7 @@ fn command_context() -> CommandContext {
             ..ProtectedPaths::default()
         },
         written_files: WrittenFiles::default(),
+        other_directories: OtherDirectories::default(),
     }
 }
 
@@ -198,6 +205,71 @@ fn nothing_behind_a_line_hides_it() {
             classify(&line, &command_context()),
             Verdict::Allow,
             "{line:?}"
+        );
+    }
+}
+
+/// Ways into the directory of a secret, as commands of their own.
+const CHANGES: [&str; 10] = [
+    "cd ~/.hermes",
+    "cd -P ~/.hermes",
+    "cd -- ~/.hermes",
+    "command cd ~/.hermes",
+    "builtin cd -L /home/ann/.hermes",
+    "pushd ~/.hermes",
+    "eval cd ~/.hermes",
+    "cd; cd .hermes",
+    "cd ~/.h*",
+    "cd \"$X\"",
+];
+/// What may follow them without leading out for certain.
+const DETOURS: [&str; 7] = [
+    "",
+    "ls; ",
+    "(cd /tmp); ",
+    "cd /tmp | true; ",
+    "false || cd /tmp; ",
+    "cd src; cd -; ",
+    "if true; then ",
+];
+const WRAPPERS: [&str; 9] = [
+    "",
+    "sudo ",
+    "sudo -nu ann ",
+    "nice -n 3 ",
+    "env A=b ",
+    "timeout 3 ",
+    "command ",
+    "exec ",
+    "busybox ",
+];
+/// Ways into it for one command.
+const DIRECTORY_WRAPPERS: [&str; 5] = [
+    "env -C ~/.hermes ",
+    "env -iC ~/.hermes ",
+    "env --chdir=/home/ann/.hermes ",
+    "sudo -D ~/.hermes ",
+    "sudo -nD ~/.hermes nice ",
+];
+
+#[test]
+fn no_way_to_a_secret_and_no_spelling_of_it_hides_it() {
+    let mut fuzzing = FuzzRun::start("secrets");
+    while fuzzing.should_continue() {
+        let chance = &mut fuzzing.chance;
+        let (cat, env) = (chance.spelled("cat"), chance.spelled(".env"));
+        let line = if chance.below(3) == 0 {
+            format!("{}{cat} {env}", chance.pick(&DIRECTORY_WRAPPERS))
+        } else {
+            let separator = chance.pick(&["; ", " && ", "\n", " || "]);
+            let (change, detour) = (chance.pick(&CHANGES), chance.pick(&DETOURS));
+            let wrapper = chance.pick(&WRAPPERS);
+            format!("{change}{separator}{detour}{wrapper}{cat} {env}")
+        };
+        assert_ne!(
+            classify(&line, &command_context()),
+            Verdict::Allow,
+            "{line}"
         );
     }
 }

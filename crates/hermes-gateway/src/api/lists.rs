@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::{ApiState, error::ApiError, openai::MODEL, payload::Payload};
 
 pub(super) async fn health(State(api): State<ApiState>) -> Json<Value> {
-    Json(api.gateway.health())
+    Json(api.gateway.health().await)
 }
 
 pub(super) async fn skills(State(api): State<ApiState>) -> Result<Json<Value>, ApiError> {

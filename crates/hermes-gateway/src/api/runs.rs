@@ -29,7 +29,12 @@ pub(super) async fn create(
     let input = new.input.clone();
     let session = match (&new.session_id, &new.previous_response_id) {
         (Some(id), _) => Some(id.clone()),
-        (None, Some(run)) => Some(find_session(&api, run).await?),
+        // A response is a run, by another name.
+        (None, Some(id)) => {
+            let digits = id.strip_prefix("resp_");
+            let run = digits.map(|digits| format!("run_{digits}"));
+            Some(find_session(&api, run.as_deref().unwrap_or(id)).await?)
+        }
         (None, None) => None,
     };
     let mut request = openai::parse_input(new.input, new.conversation_history, session)?;

@@ -5,6 +5,7 @@
 pub mod bot_claim;
 pub(super) mod clients;
 pub(super) mod gap_fetch;
+mod gap_marks;
 pub(super) mod intake;
 pub(super) mod restart;
 

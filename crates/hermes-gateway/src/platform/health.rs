@@ -32,11 +32,35 @@ pub struct PlatformHealth {
     state: watch::Sender<ConnectionState>,
     /// How often it became connected, or something may have been missed.
     connections: watch::Sender<u64>,
+    announced_ends: watch::Sender<AnnouncedEnds>,
     heard: Mutex<ReceptionState>,
     /// What works and yet needs somebody's attention, by its code.
     warnings: Mutex<BTreeMap<&'static str, String>>,
     /// The bot's name on its platform, once it is known.
     bot_name: Mutex<Option<String>>,
+}
+
+/// Connections that the platform has said it will end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AnnouncedEnds {
+    /// How many there were so far.
+    pub count: u64,
+    /// Those of which it is not known yet whether they left a gap.
+    pub pending: usize,
+}
+
+/// A connection that the platform has said it will end. It is dropped once it is recorded whether something may have
+/// been missed.
+#[derive(Debug)]
+pub struct AnnouncedEnd<'h> {
+    health: &'h PlatformHealth,
+}
+
+impl Drop for AnnouncedEnd<'_> {
+    fn drop(&mut self) {
+        let ends = &self.health.announced_ends;
+        ends.send_modify(|ends| ends.pending = ends.pending.saturating_sub(1));
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -53,6 +77,7 @@ impl PlatformHealth {
         Self {
             state: watch::Sender::default(),
             connections: watch::Sender::default(),
+            announced_ends: watch::Sender::default(),
             heard: Mutex::new(ReceptionState {
                 last_ok_at: None,
                 lost_since: None,
@@ -91,6 +116,16 @@ impl PlatformHealth {
     /// Something may have been missed, although no loss of the connection was seen.
     pub fn record_gap(&self) {
         self.connections.send_modify(|count| *count += 1);
+    }
+
+    /// The platform has said that it will end a connection. What comes over the next one may come before it is known
+    /// whether something was missed between the two.
+    pub fn announce_end(&self) -> AnnouncedEnd<'_> {
+        self.announced_ends.send_modify(|ends| {
+            ends.count += 1;
+            ends.pending += 1;
+        });
+        AnnouncedEnd { health: self }
     }
 
     pub fn record_fatal(&self, error: &super::FatalError) {
@@ -163,6 +198,10 @@ impl PlatformHealth {
         self.state.borrow().clone()
     }
 
+    pub fn connections(&self) -> u64 {
+        *self.connections.borrow()
+    }
+
     pub fn watch_state(&self) -> watch::Receiver<ConnectionState> {
         self.state.subscribe()
     }
@@ -170,6 +209,14 @@ impl PlatformHealth {
     /// Counts connections: what was said before each of them may have been missed.
     pub fn watch_connections(&self) -> watch::Receiver<u64> {
         self.connections.subscribe()
+    }
+
+    pub fn announced_ends(&self) -> AnnouncedEnds {
+        *self.announced_ends.borrow()
+    }
+
+    pub fn watch_announced_ends(&self) -> watch::Receiver<AnnouncedEnds> {
+        self.announced_ends.subscribe()
     }
 
     pub fn last_ok_at(&self) -> Option<SystemTime> {

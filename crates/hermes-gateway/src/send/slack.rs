@@ -50,7 +50,8 @@ impl<'a> SlackChannel<'a> {
         token.set_sensitive(true);
         headers.insert(AUTHORIZATION, token);
         let mut slack = Self { api, headers, chat };
-        if slack.chat.id.starts_with('U') {
+        // Ids of people of several workspaces begin with W.
+        if slack.chat.id.starts_with(['U', 'W']) {
             let body = json!({"users": slack.chat.id});
             let opened = slack
                 .call("conversations.open", &RequestBody::Json(&body))

@@ -141,7 +141,7 @@ fn parse_chat_id(platform: &str, reference: &str) -> Option<ChatTarget> {
         "telegram" => is_telegram_id(id) && thread.is_none_or(is_number) || is_handle(reference),
         "discord" => is_number(id) && thread.is_none_or(is_number),
         "slack" => match thread {
-            None => is_slack_id(id, "CGDU"),
+            None => is_slack_id(id, "CGDUW"),
             Some(thread) => is_slack_id(id, "CGD") && is_thread(thread),
         },
         // A number is an id on every platform, so that an unsupported platform is reported as such.
@@ -313,6 +313,7 @@ mod tests {
             ("discord", "42:43", "42", Some("43")),
             ("slack", "C12345678", "C12345678", None),
             ("slack", "U12345678", "U12345678", None),
+            ("slack", "W12345678", "W12345678", None),
             ("slack", "D1234567AB:17.01", "D1234567AB", Some("17.01")),
             ("whatsapp", "123", "123", None),
         ] {
@@ -333,6 +334,7 @@ mod tests {
             ("slack", "C1234567"),
             ("slack", "c12345678"),
             ("slack", "U12345678:17.01"),
+            ("slack", "W12345678:17.01"),
             ("slack", "X12345678"),
             ("whatsapp", "12a"),
             ("whatsapp", "1:2"),

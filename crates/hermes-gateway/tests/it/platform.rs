@@ -35,6 +35,8 @@ struct IntakeState {
     /// So many calls fail.
     failures: usize,
     calls: usize,
+    /// The next call waits until this is cancelled.
+    held: Option<CancellationToken>,
 }
 
 impl MemoryIntake {
@@ -47,6 +49,11 @@ impl MemoryIntake {
     /// Lets the next calls of `store` fail.
     pub(crate) fn fail(&self, times: usize) {
         self.state.lock().unwrap().failures = times;
+    }
+
+    /// Lets the next call of `store` wait until this is cancelled.
+    pub(crate) fn hold_next(&self, until: &CancellationToken) {
+        self.state.lock().unwrap().held = Some(until.clone());
     }
 
     /// What was stored, once each.
@@ -71,8 +78,15 @@ impl UpdateIntake for MemoryIntake {
         cursor: Option<Value>,
     ) -> BoxFuture<'_, Result<(), IntakeError>> {
         Box::pin(async move {
+            let held = {
+                let mut state = self.state.lock().unwrap();
+                state.calls += 1;
+                state.held.take()
+            };
+            if let Some(held) = held {
+                held.cancelled().await;
+            }
             let mut state = self.state.lock().unwrap();
-            state.calls += 1;
             if state.failures > 0 {
                 state.failures -= 1;
                 return Err(IntakeError("the disk is full".into()));

@@ -1,13 +1,18 @@
 //! The files that pages load. Their names carry a hash, so that browsers may keep them for ever.
+//!
+//! They are sent compressed, by zstd, which the Hub has for other things: browsers accept it over https and from their own
+//! machine. Pages are not: they contain the token of the session's forms beside texts of others, and the length of what is
+//! compressed together tells of both.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use axum::{
     extract::Path,
     response::{IntoResponse, Response},
 };
+use bytes::Bytes;
 use hermes_config::to_hex;
-use http::{StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use sha2::{Digest, Sha256};
 
 struct Asset {
@@ -15,6 +20,9 @@ struct Asset {
     media_type: &'static str,
     content: &'static str,
 }
+
+/// Beyond this, files hardly become smaller, and the first reader waits.
+const COMPRESSION_LEVEL: i32 = 12;
 
 const STYLE: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
@@ -80,7 +88,32 @@ pub(super) fn address(name: &str) -> &'static str {
     at.map_or("", |at| ADDRESSES[at].as_str())
 }
 
-pub(super) async fn serve(Path(file): Path<String>) -> Response {
+/// The files as they are sent to browsers that take zstd, each made when it is first asked for.
+static COMPRESSED: [OnceLock<Option<Bytes>>; ASSETS.len()] =
+    [const { OnceLock::new() }; ASSETS.len()];
+
+/// A file in a form that a browser accepts, if it is smaller.
+fn compressed(at: usize, accepted: &HeaderMap) -> Option<Bytes> {
+    let accepted = accepted.get(header::ACCEPT_ENCODING)?.to_str().ok()?;
+    let takes_it = accepted.split(',').any(|encoding| {
+        let (name, weight) = encoding.split_once(';').unwrap_or((encoding, ""));
+        let weight = weight.trim().strip_prefix("q=");
+        let weight = weight.and_then(|weight| weight.parse::<f32>().ok());
+        let is_refused = weight.is_some_and(|weight| weight <= 0.0);
+        name.trim().eq_ignore_ascii_case("zstd") && !is_refused
+    });
+    if !takes_it {
+        return None;
+    }
+    let made = COMPRESSED[at].get_or_init(|| {
+        let content = ASSETS[at].content.as_bytes();
+        let made = zstd::bulk::compress(content, COMPRESSION_LEVEL).ok()?;
+        (made.len() < content.len()).then(|| made.into())
+    });
+    made.clone()
+}
+
+pub(super) async fn serve(Path(file): Path<String>, request: HeaderMap) -> Response {
     let wanted = format!("/assets/{file}");
     let Some(at) = ADDRESSES.iter().position(|address| *address == wanted) else {
         return StatusCode::NOT_FOUND.into_response();
@@ -90,7 +123,16 @@ pub(super) async fn serve(Path(file): Path<String>) -> Response {
         (header::CACHE_CONTROL, "public, max-age=31536000, immutable"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
     ];
-    (headers, ASSETS[at].content).into_response()
+    let mut response = match compressed(at, &request) {
+        Some(content) => {
+            let encoding = [(header::CONTENT_ENCODING, "zstd")];
+            (headers, encoding, content).into_response()
+        }
+        None => (headers, ASSETS[at].content).into_response(),
+    };
+    let differs_by = HeaderValue::from_static("accept-encoding");
+    response.headers_mut().insert(header::VARY, differs_by);
+    response
 }
 
 #[cfg(test)]

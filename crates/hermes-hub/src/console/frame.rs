@@ -6,7 +6,7 @@ use super::{
     request::PageRequest,
     tenant_tabs::TenantTabs,
     texts::Texts,
-    view::{Bytes, grouped, isolate_direction, plain_time},
+    view::{bytes, duration, isolate_direction, plain_time},
 };
 use crate::api_types::Time;
 
@@ -18,6 +18,18 @@ pub(super) trait Counted {
 impl Counted for u64 {
     fn number(&self) -> u64 {
         *self
+    }
+}
+
+impl Counted for u32 {
+    fn number(&self) -> u64 {
+        u64::from(*self)
+    }
+}
+
+impl Counted for usize {
+    fn number(&self) -> u64 {
+        u64::try_from(*self).unwrap_or(u64::MAX)
     }
 }
 
@@ -93,21 +105,28 @@ impl Frame {
         plain_time(*time)
     }
 
-    pub(super) fn bytes(&self, bytes: impl Counted) -> String {
-        self.decimal(Bytes(bytes.number()).to_string())
+    pub(super) fn bytes(&self, number: impl Counted) -> String {
+        bytes(self.texts, number.number())
     }
 
     /// A number with decimals, as the language writes them.
     pub(super) fn decimal(&self, number: impl AsRef<str>) -> String {
-        match self.texts.language {
-            "de" => number.as_ref().replace('.', ","),
-            _ => number.as_ref().to_owned(),
-        }
+        self.texts.decimal(number.as_ref())
     }
 
     /// A number with its thousands apart.
     pub(super) fn number(&self, number: impl Counted) -> String {
-        grouped(number.number(), self.texts.language)
+        self.texts.number(number.number())
+    }
+
+    /// A time that something took, in milliseconds.
+    pub(super) fn duration(&self, millis: impl Counted) -> String {
+        duration(self.texts, millis.number())
+    }
+
+    /// The forms of a text about a number, for scripts.
+    pub(super) fn forms(&self, key: &str) -> Vec<(&'static str, &'static str)> {
+        self.texts.forms(key)
     }
 
     pub(super) fn asset(&self, name: &str) -> &'static str {

@@ -1,9 +1,15 @@
 //! The console's texts: one file per language, the same keys in each. `yours.KEY` is what `KEY` says to somebody who uses
-//! the Hub alone: it speaks of what is theirs, and of no tenants.
+//! the Hub alone: it speaks of what is theirs, and of no tenants. What depends on the language besides is in its file too:
+//! `number.thousands` and `number.decimal` are how numbers are written, `plural.FORM` which form goes with which of them.
+
+mod plural;
 
 use std::{collections::HashMap, sync::LazyLock};
 
 use http::{HeaderMap, header};
+
+use self::plural::PluralRules;
+use super::view::grouped;
 
 /// The texts of a language.
 #[derive(Debug)]
@@ -11,6 +17,7 @@ pub(crate) struct Texts {
     /// As in `lang`.
     pub(super) language: &'static str,
     texts: HashMap<&'static str, &'static str>,
+    plurals: PluralRules,
 }
 
 /// The first one is taken where none is asked for.
@@ -23,11 +30,9 @@ const LANGUAGES: [(&str, &str); 2] = [
 const YOURS: &str = "yours.";
 
 static ALL: LazyLock<Vec<Texts>> = LazyLock::new(|| {
-    let all = LANGUAGES.iter().map(|(language, file)| Texts {
-        language,
-        texts: parse(file).collect(),
-    });
-    all.collect()
+    let all = LANGUAGES.into_iter();
+    all.map(|(language, file)| Texts::from_file(language, file))
+        .collect()
 });
 
 /// The same languages for one person.
@@ -42,20 +47,30 @@ static FOR_ONE_PERSON: LazyLock<Vec<Texts>> = LazyLock::new(|| {
         Texts {
             language: texts.language,
             texts: own,
+            plurals: texts.plurals.clone(),
         }
     });
     all.collect()
 });
 
-/// Lines `key = text`; `#` begins a comment.
+/// Lines `key = text`; `#` begins a comment. A text may be a space that does not break a line.
 fn parse(file: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
     file.lines()
         .filter(|line| !line.starts_with('#'))
         .filter_map(|line| line.split_once('='))
-        .map(|(key, text)| (key.trim(), text.trim()))
+        .map(|(key, text)| (key.trim(), text.trim_ascii()))
 }
 
 impl Texts {
+    fn from_file(language: &'static str, file: &'static str) -> Self {
+        let texts: HashMap<_, _> = parse(file).collect();
+        Self {
+            language,
+            plurals: PluralRules::read(|key| texts.get(key).copied()),
+            texts,
+        }
+    }
+
     /// All languages that there are.
     pub(super) fn all() -> &'static [Self] {
         &ALL
@@ -105,11 +120,28 @@ impl Texts {
         self.texts.get(key).copied()
     }
 
-    /// A text about a number: `key.one` or `key.other`, with `{n}`.
+    /// A text about a number: `key.one`, `key.other` or another form that the language has, with `{n}`.
     pub(super) fn count(&self, key: &str, n: u64) -> String {
-        let form = if n == 1 { "one" } else { "other" };
-        let key = format!("{key}.{form}");
-        self.get(&key).replace("{n}", &n.to_string())
+        let key = format!("{key}.{}", self.plurals.form(n));
+        self.get(&key).replace("{n}", &self.number(n))
+    }
+
+    /// The forms of a text about a number, for scripts.
+    pub(super) fn forms(&self, key: &str) -> Vec<(&'static str, &'static str)> {
+        let forms = self.plurals.forms();
+        forms
+            .filter_map(|form| Some((form, self.find(&format!("{key}.{form}"))?)))
+            .collect()
+    }
+
+    /// A number with its thousands apart.
+    pub(super) fn number(&self, number: u64) -> String {
+        grouped(number, self.get("number.thousands"))
+    }
+
+    /// A number with decimals, which has a point.
+    pub(super) fn decimal(&self, number: &str) -> String {
+        number.replace('.', self.get("number.decimal"))
     }
 
     /// A text with `{name}`.
@@ -119,190 +151,4 @@ impl Texts {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::{collections::BTreeSet, fs, path::Path};
-
-    use super::*;
-
-    fn keys(texts: &Texts) -> BTreeSet<&str> {
-        texts.texts.keys().copied().collect()
-    }
-
-    #[test]
-    fn every_language_has_the_same_keys() {
-        for texts in ALL.iter() {
-            assert_eq!(keys(texts), keys(&ALL[0]), "{}", texts.language);
-            for (key, text) in &texts.texts {
-                let (here, there) = (placeholders(text), placeholders(ALL[0].get(key)));
-                assert_eq!(here, there, "{key} in {}", texts.language);
-            }
-        }
-    }
-
-    #[test]
-    fn what_one_person_reads_says_nothing_of_tenants() {
-        // Pages that are not there for one person.
-        let of_many = ["groups.", "nodes.", "done.remove_member", "done.drain_node"];
-        for texts in FOR_ONE_PERSON.iter() {
-            for (key, text) in &texts.texts {
-                let yours = format!("{YOURS}{key}");
-                let is_of_many = of_many.iter().any(|prefix| key.starts_with(prefix));
-                let words = text.to_lowercase();
-                let says_it = words.contains("tenant") || words.contains("mandant");
-                assert!(
-                    !says_it || is_of_many,
-                    "{key} in {}: {text}",
-                    texts.language
-                );
-                if let Some(key) = key.strip_prefix(YOURS) {
-                    assert!(texts.find(key).is_some(), "`{yours}` is of no text");
-                }
-            }
-        }
-    }
-
-    fn placeholders(text: &str) -> Vec<&str> {
-        let mut found: Vec<_> = ["{n}", "{name}", "{bad}", "{all}"]
-            .into_iter()
-            .filter(|placeholder| text.contains(placeholder))
-            .collect();
-        found.sort_unstable();
-        found
-    }
-
-    #[test]
-    fn the_reader_gets_the_language_that_is_asked_for_most() {
-        for (accepted, language) in [
-            ("", "en"),
-            ("de", "de"),
-            ("de-AT,en;q=0.5", "de"),
-            ("fr,en;q=0.4,de;q=0.7", "de"),
-            ("x;q=,,;", "en"),
-        ] {
-            assert_eq!(Texts::preferred(accepted).language, language, "{accepted}");
-        }
-    }
-
-    /// All templates and page files.
-    fn sources(directory: &Path, found: &mut Vec<(String, String)>) {
-        for entry in fs::read_dir(directory).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                sources(&path, found);
-            } else if path
-                .extension()
-                .is_some_and(|extension| extension == "html" || extension == "rs")
-            {
-                let text = fs::read_to_string(&path).unwrap();
-                found.push((path.display().to_string(), text));
-            }
-        }
-    }
-
-    fn is_template(path: &str) -> bool {
-        Path::new(path).extension().is_some_and(|end| end == "html")
-    }
-
-    /// Names and units, which are the same in every language.
-    const UNTRANSLATED: [&str; 4] = ["Hermes", "ms", "s", "g"];
-
-    /// The words of a template that are not from the table.
-    fn own_words(template: &str) -> Vec<String> {
-        let cut = |pattern: &str, text: &str| {
-            let pattern = regex::Regex::new(pattern).unwrap();
-            pattern.replace_all(text, " \u{1} ").into_owned()
-        };
-        let mut found = Vec::new();
-        let text = cut(r"(?s)\{#.*?#\}|<!--.*?-->|<!doctype[^>]*>", template);
-        let attributes =
-            regex::Regex::new(r#"(?:aria-label|title|alt)="([^"{]*[A-Za-z][^"{]*)""#).unwrap();
-        found.extend(
-            attributes
-                .captures_iter(&text)
-                .map(|found| found[1].to_owned()),
-        );
-        // What is written in code, or stands in a field as an example, is not a sentence.
-        let text = cut(
-            r"(?s)<code>[^<{]*</code>|<textarea[^>]*>[^<{]*</textarea>",
-            &text,
-        );
-        let text = cut(r"(?s)\{\{.*?\}\}|\{%.*?%\}", &text);
-        let text = cut(r"(?s)<[^>]*>|&[a-z]+;", &text);
-        let words = regex::Regex::new(r"\p{L}+").unwrap();
-        let words = words.find_iter(&text).map(|word| word.as_str());
-        found.extend(
-            words
-                .filter(|word| !UNTRANSLATED.contains(word))
-                .map(str::to_owned),
-        );
-        found
-    }
-
-    #[test]
-    fn no_template_has_words_of_its_own() {
-        assert_eq!(
-            own_words("<p title=\"Help\">Hermes {{ x }} again</p>"),
-            ["Help", "again"]
-        );
-        let mut found = Vec::new();
-        sources(
-            &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console"),
-            &mut found,
-        );
-        for (path, text) in found {
-            if is_template(&path) {
-                assert_eq!(own_words(&text), Vec::<String>::new(), "{path}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_the_console_says_itself_is_in_every_language() {
-        // A reason stands beside what only the console says; the rest is for logs and programs.
-        let said = regex::Regex::new(
-            r#"(?s)Problem::(?:new\([^,]+,|invalid\(|denied\(|not_found\(|precondition\()\s*(?:format!\(\s*)?"([^"]*)"(?:,[^;]*?)?\)\s*(?:\.with_reason\("([a-z_]+)"\))?"#,
-        )
-        .unwrap();
-        // Forms of the console do not send these.
-        let of_programs = ["there is no such operation", "must be a JSON schema"];
-        let mut found = Vec::new();
-        sources(
-            &Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console"),
-            &mut found,
-        );
-        for (path, text) in found.iter().filter(|(path, _)| !is_template(path)) {
-            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
-            for problem in said.captures_iter(text) {
-                let message = &problem[1];
-                if of_programs.iter().any(|end| message.ends_with(end)) {
-                    continue;
-                }
-                let reason = problem.get(2).map_or("", |reason| reason.as_str());
-                let key = format!("problem.reason.{reason}");
-                assert!(ALL[0].find(&key).is_some(), "`{message}` in {path}");
-            }
-        }
-    }
-
-    #[test]
-    fn every_text_that_a_template_names_exists_and_none_is_marked_safe() {
-        let mut found = Vec::new();
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/console");
-        sources(&root, &mut found);
-        let named = regex::Regex::new(r#"\b(t|count|fill)\("([a-z0-9_.]+)""#).unwrap();
-        for (path, text) in found.iter().filter(|(path, _)| is_template(path)) {
-            let is_marked = text.contains("|safe") || text.contains("| safe");
-            assert!(!is_marked, "{path}");
-            for call in named.captures_iter(text) {
-                let key = call[2].to_owned();
-                let wanted = match &call[1] {
-                    "count" => vec![format!("{key}.one"), format!("{key}.other")],
-                    _ => vec![key],
-                };
-                for key in wanted {
-                    assert!(ALL[0].find(&key).is_some(), "`{key}` in {path}");
-                }
-            }
-        }
-    }
-}
+mod tests;

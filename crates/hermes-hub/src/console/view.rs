@@ -1,7 +1,8 @@
 //! How templates show sizes, times and names.
 
-use std::{borrow::Cow, fmt};
+use std::borrow::Cow;
 
+use super::texts::Texts;
 use crate::api_types::Time;
 
 /// A time without scripts: in UTC. Scripts show it in the reader's zone.
@@ -11,36 +12,35 @@ pub(super) fn plain_time(time: Time) -> String {
     format!("{day} {} UTC", clock.get(..5).unwrap_or(clock))
 }
 
-/// A number of bytes.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Bytes(pub(super) u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-        let mut unit = 0;
-        let mut rest = self.0;
-        let mut tenths = 0;
-        while rest >= 1024 && unit + 1 < UNITS.len() {
-            tenths = rest % 1024 * 10 / 1024;
-            rest /= 1024;
-            unit += 1;
-        }
-        match tenths {
-            0 => write!(f, "{rest} {}", UNITS[unit]),
-            tenths => write!(f, "{rest}.{tenths} {}", UNITS[unit]),
-        }
+/// A number of bytes, in the unit that fits.
+pub(super) fn bytes(texts: &Texts, bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut rest = bytes;
+    let mut tenths = 0;
+    while rest >= 1024 && unit + 1 < UNITS.len() {
+        tenths = rest % 1024 * 10 / 1024;
+        rest /= 1024;
+        unit += 1;
+    }
+    let whole = texts.number(rest);
+    match tenths {
+        0 => format!("{whole} {}", UNITS[unit]),
+        tenths => format!(
+            "{whole}{} {}",
+            texts.decimal(&format!(".{tenths}")),
+            UNITS[unit]
+        ),
     }
 }
 
-/// A number with its thousands apart, as the language writes them.
-pub(super) fn grouped(number: u64, language: &str) -> String {
-    let mark = if language == "de" { '.' } else { ',' };
+/// A number with a mark between its thousands.
+pub(super) fn grouped(number: u64, mark: &str) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(mark);
+            text.push_str(mark);
         }
         text.push(digit);
     }
@@ -63,10 +63,13 @@ pub(super) fn isolate_direction(name: &str) -> Cow<'_, str> {
 }
 
 /// A time that something took.
-pub(super) fn duration(millis: u64) -> String {
+pub(super) fn duration(texts: &Texts, millis: u64) -> String {
     match millis {
         0..1000 => format!("{millis} ms"),
-        1000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        1000..60_000 => {
+            let seconds = format!("{}.{}", millis / 1000, millis % 1000 / 100);
+            format!("{} s", texts.decimal(&seconds))
+        }
         _ => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1000),
     }
 }
@@ -75,17 +78,23 @@ pub(super) fn duration(millis: u64) -> String {
 mod tests {
     use super::*;
 
+    fn texts(language: &str) -> &'static Texts {
+        Texts::in_language(language).unwrap()
+    }
+
     #[test]
     fn bytes_are_shown_in_the_unit_that_fits() {
-        for (bytes, shown) in [
+        for (number, shown) in [
             (0, "0 B"),
-            (1023, "1023 B"),
+            (1023, "1,023 B"),
             (1024, "1 KiB"),
             (1536, "1.5 KiB"),
             (5 << 30, "5 GiB"),
         ] {
-            assert_eq!(Bytes(bytes).to_string(), shown);
+            assert_eq!(bytes(texts("en"), number), shown);
         }
+        assert_eq!(bytes(texts("de"), 1536), "1,5 KiB");
+        assert_eq!(bytes(texts("de"), 5 << 50), "5.120 TiB");
     }
 
     #[test]
@@ -103,10 +112,11 @@ mod tests {
             (1000, "1,000"),
             (1_234_567, "1,234,567"),
         ] {
-            assert_eq!(grouped(number, "en"), shown);
+            assert_eq!(texts("en").number(number), shown);
         }
-        assert_eq!(grouped(12_345, "de"), "12.345");
-        assert_eq!(duration(12_345), "12.3 s");
-        assert_eq!(duration(61_000), "1 min 1 s");
+        assert_eq!(texts("de").number(12_345), "12.345");
+        assert_eq!(duration(texts("en"), 12_345), "12.3 s");
+        assert_eq!(duration(texts("de"), 12_345), "12,3 s");
+        assert_eq!(duration(texts("en"), 61_000), "1 min 1 s");
     }
 }

@@ -12,6 +12,8 @@ pub enum ServeError {
 }
 
 pub(crate) mod open_connections;
+#[cfg(test)]
+mod private_socket_tests;
 pub(crate) mod tls;
 pub(crate) mod tracked_io;
 

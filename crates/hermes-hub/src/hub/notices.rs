@@ -140,6 +140,8 @@ impl Hub {
                     self.commands_changed().notify_waiters();
                 }
             }
+            // The state has woken those who wait for them.
+            Some(Notice::Events) => {}
             Some(Notice::Everything) => {
                 self.runs().notice_all_runs();
                 self.leases().look_for_work();
@@ -174,9 +176,11 @@ impl Hub {
     pub(super) async fn read_documents_again(&self) -> Result<(), StateError> {
         let defaults = DocumentDefaults::from_settings(&self.settings());
         let documents = EffectiveDocuments::load(self.state(), defaults).await?;
-        if documents.revisions() != self.effective_documents().revisions() {
-            let had_messaging = self.allows_messaging();
-            self.set_effective_documents(documents);
+        let is_same = documents.says_the_same_as(&self.effective_documents());
+        let had_messaging = self.allows_messaging();
+        // Also if they are the same: what was read earlier may arrive later.
+        self.set_effective_documents(documents);
+        if !is_same {
             self.directives_changed();
             if !had_messaging {
                 self.spawn_always_on_agents();

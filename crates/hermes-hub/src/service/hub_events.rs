@@ -19,7 +19,7 @@ use crate::{
 };
 
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// Another node may have stored something.
+/// Another node may have stored something, and its notice may be lost.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 const PAGE: u32 = 200;
 const MAX_TYPES: usize = 32;

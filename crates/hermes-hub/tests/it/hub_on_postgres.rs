@@ -71,6 +71,25 @@ async fn a_node_needs_the_key_of_the_others_and_makes_no_second_first_token() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_makes_a_first_token_again_where_all_of_them_were_removed() {
+    let database = TestDatabase::create();
+    let directory = tempfile::tempdir().unwrap();
+    let settings = node_settings(directory.path(), &database);
+    let mut tokens = Vec::new();
+    for _ in 0..2 {
+        let opened = open(settings.clone()).await.unwrap();
+        let file = opened.first_token.as_ref().unwrap();
+        tokens.push(fs::read_to_string(file).unwrap());
+        opened.hub.close().await;
+        opened.hub.state().close().await;
+        drop(opened);
+        // The way back where nobody has an admin token any more, as the guide has it.
+        database.run_sql("DELETE FROM tokens");
+    }
+    assert_ne!(tokens[0], tokens[1]);
+}
+
 #[tokio::test]
 async fn an_address_that_leads_nowhere_is_refused_without_its_password() {
     let directory = tempfile::tempdir().unwrap();

@@ -14,6 +14,8 @@ mod idempotency;
 mod leases;
 mod outages;
 mod people;
+mod poolers;
 mod reads;
+mod replicas;
 mod requests;
 mod skills;

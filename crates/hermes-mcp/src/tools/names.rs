@@ -87,7 +87,9 @@ impl Naming {
         }
     }
 
-    fn separator(self) -> &'static str {
+    /// What is between `mcp`, server and tool.
+    #[must_use]
+    pub fn separator(self) -> &'static str {
         match self {
             Self::Single => "_",
             Self::Double => "__",

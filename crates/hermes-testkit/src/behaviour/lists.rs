@@ -19,6 +19,9 @@ pub struct ListBehaviour {
     pub repeat_cursor: bool,
     /// `tools/list` always has one more page, with a new tool on it.
     pub endless_pages: bool,
+    /// `tools/list` has so many pages of `page_size` tools `tool_0`, `tool_1`, …, each made when it is asked for: the
+    /// server itself keeps none of them, and knows no calls of them.
+    pub made_pages: usize,
     /// How long `tools/list` takes.
     pub delay_ms: u64,
     /// Keeps `{"lists": …, "max_overlap": …}` of `tools/list` up to date in this file.

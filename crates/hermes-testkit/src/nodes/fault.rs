@@ -14,7 +14,7 @@ use super::{
     ledger::FaultReport,
     load::{RunningLoad, SharedLoad},
 };
-use crate::{NetworkFault, script::lock, wait_until};
+use crate::{ChaosProxy, NetworkFault, script::lock, wait_until};
 
 /// What may befall a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,24 +31,36 @@ pub enum NodeFault {
     HoldDatabase,
     /// A short interruption of the database, over before leases end.
     BlinkDatabase,
+    /// The database does what it is told, and its answers are lost, and so are its connections after a while.
+    MuteDatabase,
+    /// Each message between it and the database is late, for a while.
+    SlowDatabase,
     /// Connections to objects are closed for a while.
     CutObjects,
     /// Nothing comes through to objects for a while.
     HoldObjects,
+    /// Objects are stored, and the answers are lost, and so are the connections after a while.
+    MuteObjects,
+    /// Each message between it and objects is late, for a while.
+    SlowObjects,
     /// It is stopped as it should be, and started again.
     Restart,
 }
 
 impl NodeFault {
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Kill,
         Self::Pause,
         Self::CutDatabase,
         Self::CutObjects,
+        Self::MuteDatabase,
         Self::HoldDatabase,
+        Self::SlowObjects,
         Self::KillAndStart,
         Self::HoldObjects,
         Self::BlinkDatabase,
+        Self::MuteObjects,
+        Self::SlowDatabase,
         Self::Restart,
     ];
 
@@ -60,8 +72,12 @@ impl NodeFault {
             Self::CutDatabase => "cut from the database",
             Self::HoldDatabase => "no answer of the database",
             Self::BlinkDatabase => "short cut from the database",
+            Self::MuteDatabase => "lost answers of the database",
+            Self::SlowDatabase => "slow database",
             Self::CutObjects => "cut from objects",
             Self::HoldObjects => "no answer of objects",
+            Self::MuteObjects => "lost answers of objects",
+            Self::SlowObjects => "slow objects",
             Self::Restart => "restart",
         }
     }
@@ -103,6 +119,9 @@ impl RandomNumbers {
 }
 
 const SLEEPER: &str = "clock";
+
+/// How late each message is on a slow connection. A change takes several.
+const LATE_BY: Duration = Duration::from_millis(100);
 
 /// Runs the faults of a plan under load, and checks everything at the end.
 ///
@@ -203,8 +222,12 @@ impl FaultDriver<'_> {
                 std::thread::sleep(Duration::from_millis(300));
                 proxy.set(NetworkFault::None);
             }
-            NodeFault::CutObjects => self.cut_objects(node, NetworkFault::Cut),
-            NodeFault::HoldObjects => self.cut_objects(node, NetworkFault::BlackHole),
+            NodeFault::MuteDatabase => self.disturb_database(node, NetworkFault::HalfOpen),
+            NodeFault::SlowDatabase => self.disturb_database(node, NetworkFault::Delay(LATE_BY)),
+            NodeFault::CutObjects => self.disturb_objects(node, NetworkFault::Cut),
+            NodeFault::HoldObjects => self.disturb_objects(node, NetworkFault::BlackHole),
+            NodeFault::MuteObjects => self.disturb_objects(node, NetworkFault::HalfOpen),
+            NodeFault::SlowObjects => self.disturb_objects(node, NetworkFault::Delay(LATE_BY)),
         }
         self.cluster.wait_until_ready(node);
     }
@@ -237,13 +260,19 @@ impl FaultDriver<'_> {
         self.cluster.nodes[node].database.set(NetworkFault::None);
     }
 
-    fn cut_objects(&mut self, node: usize, fault: NetworkFault) {
-        let proxy = &self.cluster.nodes[node].objects;
-        proxy.set(fault);
-        std::thread::sleep(Duration::from_millis(
-            500 + self.numbers.below(2_500) as u64,
-        ));
-        proxy.set(NetworkFault::None);
+    fn disturb_database(&mut self, node: usize, fault: NetworkFault) {
+        let time = self.draw_disturbance();
+        disturb(&self.cluster.nodes[node].database, fault, time);
+    }
+
+    fn disturb_objects(&mut self, node: usize, fault: NetworkFault) {
+        let time = self.draw_disturbance();
+        disturb(&self.cluster.nodes[node].objects, fault, time);
+    }
+
+    /// Shorter than a lease.
+    fn draw_disturbance(&mut self) -> Duration {
+        Duration::from_millis(500 + self.numbers.below(2_500) as u64)
     }
 
     /// Kills a node, and waits until all of its tenants are worked for elsewhere.
@@ -272,6 +301,18 @@ impl FaultDriver<'_> {
         }
         self.start(node);
     }
+}
+
+/// Has a fault on a connection for a while.
+fn disturb(proxy: &ChaosProxy, fault: NetworkFault, time: Duration) {
+    let loses_answers = fault == NetworkFault::HalfOpen;
+    proxy.set(fault);
+    std::thread::sleep(time);
+    if loses_answers {
+        // Otherwise the proxy delivers them late, as TCP does.
+        proxy.cut_connections();
+    }
+    proxy.set(NetworkFault::None);
 }
 
 /// How long until a home is changed and a run has ended, on another node.
@@ -303,9 +344,9 @@ mod tests {
 
     #[test]
     fn a_seed_decides_everything() {
-        let plan = FaultPlan::random(7, 40);
-        assert_eq!(plan.faults, FaultPlan::random(7, 40).faults);
-        assert_ne!(plan.faults, FaultPlan::random(8, 40).faults);
+        let plan = FaultPlan::random(7, 60);
+        assert_eq!(plan.faults, FaultPlan::random(7, 60).faults);
+        assert_ne!(plan.faults, FaultPlan::random(8, 60).faults);
         for kind in NodeFault::ALL {
             assert!(plan.faults.contains(&kind), "{kind:?}");
         }

@@ -8,7 +8,7 @@ use super::{
     ServerScript, built_in, lock,
     request::{RequestOutcome, ScriptRequest},
 };
-use crate::behaviour::{Behaviour, Tool};
+use crate::behaviour::{Behaviour, ListBehaviour, Tool};
 
 /// Tools, resources and prompts as they are now.
 pub(super) struct Offer {
@@ -24,11 +24,7 @@ pub(super) struct Offer {
 impl Offer {
     pub(super) fn new(behaviour: &Behaviour) -> Self {
         let mut tools = behaviour.tools.clone().unwrap_or_else(built_in::tools);
-        tools.extend((0..behaviour.generate_tools).map(|number| {
-            Tool::named(&format!("tool_{number}"))
-                .with("description", json!(format!("Generated tool {number}.")))
-                .acting_as("echo")
-        }));
+        tools.extend((0..behaviour.generate_tools).map(generated_tool));
         for odd in &behaviour.lists.odd_tools {
             tools.extend(odd.definitions());
         }
@@ -93,6 +89,9 @@ impl ServerScript {
                 "nextCursor": (page + 1).to_string(),
             }));
         }
+        if lists.made_pages > 0 {
+            return RequestOutcome::Result(made_page(lists, request));
+        }
         self.page(request, "tools", tools)
     }
 
@@ -122,6 +121,27 @@ impl ServerScript {
         }
         RequestOutcome::Result(result)
     }
+}
+
+fn generated_tool(number: usize) -> Tool {
+    Tool::named(&format!("tool_{number}"))
+        .with("description", json!(format!("Generated tool {number}.")))
+        .acting_as("echo")
+}
+
+/// The page that the cursor counts.
+fn made_page(lists: &ListBehaviour, request: &ScriptRequest) -> Value {
+    let cursor = request.params["cursor"].as_str();
+    let page: usize = cursor
+        .and_then(|cursor| cursor.parse().ok())
+        .unwrap_or_default();
+    let size = lists.page_size.unwrap_or(1);
+    let tools = (page * size..(page + 1) * size).map(|number| tool_json(&generated_tool(number)));
+    let mut result = json!({ "tools": tools.collect::<Vec<Value>>() });
+    if page + 1 < lists.made_pages {
+        result["nextCursor"] = json!((page + 1).to_string());
+    }
+    result
 }
 
 /// A tool as the list shows it.

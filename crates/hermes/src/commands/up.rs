@@ -155,8 +155,8 @@ async fn run_up(
         };
         serve_control_requests(&mut tasks, &users, configuration, &mut view);
         configuration.follow_file(&mut tasks, users, settings, watch, message_sender);
-        let console = system.as_ref().and_then(UpSystem::console_address);
-        if let Some(url) = console.filter(|_| !args.no_open && context.output.is_interactive()) {
+        let link = system.as_ref().and_then(UpSystem::sign_in_link);
+        if let Some(url) = link.filter(|_| !args.no_open && context.output.is_interactive()) {
             tasks.spawn_blocking(move || {
                 browser::open_url(url.expose());
             });

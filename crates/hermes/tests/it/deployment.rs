@@ -348,6 +348,24 @@ fn the_compose_file_fits_the_schema_of_compose() {
 }
 
 #[test]
+fn each_node_of_the_compose_file_keeps_its_data_in_a_volume_of_its_own() {
+    let text = fs::read_to_string(deploy("compose/compose.yaml")).unwrap();
+    let file: Value = serde_saphyr::from_str(&text).unwrap();
+    let services = file["services"].as_object().unwrap().iter();
+    let nodes = services.filter(|(name, _)| name.starts_with("hub"));
+    let mut volumes: Vec<&str> = nodes
+        .map(|(_, node)| node["volumes"][0].as_str().unwrap())
+        .filter_map(|mount| mount.strip_suffix(":/data"))
+        .collect();
+    volumes.sort_unstable();
+    assert_eq!(volumes, ["node1", "node2", "node3"]);
+    let named = file["volumes"].as_object().unwrap();
+    for volume in volumes {
+        assert!(named.contains_key(volume), "{volume} in {named:?}");
+    }
+}
+
+#[test]
 fn a_parser_of_container_files_finds_a_small_image_without_root() {
     let Some(python) = installed("HERMES_TEST_VENV_DEPLOY", "bin/python") else {
         return;

@@ -2,6 +2,7 @@
 
 pub(crate) mod chat_terminal;
 pub(crate) mod json_server;
+pub(crate) mod nasty_conversation;
 pub(crate) mod program;
 pub(crate) mod pty;
 pub(crate) mod screen_terminal;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use super::*;
-use crate::approval::{ProtectedPaths, WrittenFiles};
+use crate::approval::{OtherDirectories, ProtectedPaths, WrittenFiles};
 
 /// Answers from a list and remembers what it was asked.
 #[derive(Default)]
@@ -58,6 +58,7 @@ fn command_context() -> CommandContext {
         directory: "/home/ann/project".into(),
         protected_paths: protected,
         written_files: WrittenFiles::default(),
+        other_directories: OtherDirectories::default(),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    code, programs,
+    code, directories,
+    directories::OtherDirectories,
+    programs,
     programs::NestedCommand,
     rules::{RULES, SANDBOX_COVERED_RULES},
     shell,
@@ -25,6 +27,7 @@ pub struct CommandContext {
     pub protected_paths: ProtectedPaths,
     /// Files that were written earlier in the same session.
     pub written_files: WrittenFiles,
+    pub other_directories: OtherDirectories,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,13 +96,7 @@ pub(crate) fn command_texts(line: &str, context: &CommandContext) -> Vec<String>
         let mut words = command.words.clone();
         loop {
             texts.push(shell::join_words(&words));
-            let run = Invocation::new(
-                &words,
-                command,
-                &commands[..index],
-                &context.directory,
-                context,
-            );
+            let run = Invocation::new(&words, command, &commands[..index], context);
             let Some(run) = run else { break };
             let mut inner = programs::nested_commands(&run);
             match inner.pop() {
@@ -131,6 +128,7 @@ pub(crate) struct Invocation<'a> {
     pub(crate) directory: &'a Path,
     pub(crate) protected_paths: &'a ProtectedPaths,
     pub(crate) written_files: &'a WrittenFiles,
+    other_directories: &'a OtherDirectories,
 }
 
 impl<'a> Invocation<'a> {
@@ -138,21 +136,20 @@ impl<'a> Invocation<'a> {
         words: &'a [ShellWord],
         command: &'a ShellCommand,
         before: &'a [ShellCommand],
-        directory: &'a Path,
         context: &'a CommandContext,
     ) -> Option<Self> {
         let (first, arguments) = words.split_first()?;
         let name = first.text.rsplit('/').next().unwrap_or(&first.text);
-        let protected = &context.protected_paths;
         Some(Self {
             program: first,
             name,
             arguments,
             command,
             preceding: before,
-            directory,
-            protected_paths: protected,
+            directory: &context.directory,
+            protected_paths: &context.protected_paths,
             written_files: &context.written_files,
+            other_directories: &context.other_directories,
         })
     }
 
@@ -169,6 +166,16 @@ impl<'a> Invocation<'a> {
             }
         }
         paths
+    }
+
+    /// The protected paths that a relative word means where the line may be as well.
+    pub(crate) fn paths_elsewhere(&self, word: &str) -> Vec<PathBuf> {
+        self.other_directories.paths(word, self.protected_paths)
+    }
+
+    /// Whether the line goes to a directory that only a running shell knows.
+    pub(crate) fn is_directory_unknown(&self) -> bool {
+        self.other_directories.is_unknown()
     }
 
     /// Its input, where the line itself contains it.
@@ -240,7 +247,6 @@ pub(crate) fn classify_line(
         }
     };
     let mut context = context.clone();
-    let mut directory = context.directory.clone();
     for (index, command) in commands.iter().enumerate() {
         let mut line = LineState {
             written: context.written_files.clone(),
@@ -249,20 +255,11 @@ pub(crate) fn classify_line(
         let position = CommandPosition {
             command,
             before: &commands[..index],
-            directory: &directory,
             context: &context,
         };
         classify_words(&command.words, &position, depth, &mut line);
         context.written_files = line.written;
-        if let [cd, target] = command.words.as_slice()
-            && (cd.text == "cd" || cd.text == "pushd")
-            && let Some(path) =
-                paths::expand_paths(&target.text, &directory, &context.protected_paths)
-                    .into_iter()
-                    .next()
-        {
-            directory = path;
-        }
+        directories::follow(&command.words, &mut context);
     }
     context.written_files
 }
@@ -272,7 +269,6 @@ struct CommandPosition<'a> {
     command: &'a ShellCommand,
     /// The commands of the line before it.
     before: &'a [ShellCommand],
-    directory: &'a Path,
     context: &'a CommandContext,
 }
 
@@ -294,10 +290,9 @@ fn classify_words(
     let CommandPosition {
         command,
         before,
-        directory,
         context,
     } = *position;
-    let Some(run) = Invocation::new(words, command, before, directory, context) else {
+    let Some(run) = Invocation::new(words, command, before, context) else {
         return;
     };
     for rule in RULES {
@@ -315,19 +310,28 @@ fn classify_words(
     if depth > MAX_LINE_NESTING {
         return;
     }
-    let here = || CommandContext {
-        directory: directory.to_path_buf(),
-        ..context.clone()
-    };
+    // `env -C d`
+    let elsewhere = programs::inner_directory(&run).map(|target| {
+        let mut context = context.clone();
+        directories::enter(&target, &mut context);
+        context
+    });
+    let context = elsewhere.as_ref().unwrap_or(context);
     for inner in programs::nested_commands(&run) {
         match inner {
-            NestedCommand::Words(words) => classify_words(&words, position, depth + 1, line),
+            NestedCommand::Words(words) => {
+                let position = CommandPosition {
+                    context,
+                    ..*position
+                };
+                classify_words(&words, &position, depth + 1, line);
+            }
             NestedCommand::Line(text) => {
-                let written = classify_line(&text, &here(), depth + 1, line.findings);
+                let written = classify_line(&text, context, depth + 1, line.findings);
                 line.written.merge(&written);
             }
             NestedCommand::Code(text) => {
-                code::classify_code(&text, &here(), depth + 1, line.findings);
+                code::classify_code(&text, context, depth + 1, line.findings);
             }
         }
     }

@@ -5,14 +5,15 @@
 
 use super::{
     classify::{CommandContext, Finding, Findings, Severity, add_finding, classify_line},
-    rules, sql,
+    remote_code, rules, sql,
 };
 use crate::approval::command::paths;
 
 const SCRIPT_RULE: &str = "script execution via -e/-c flag";
 const PROTECTED_FILES_RULE: &str = "code that names protected files";
+const DOWNLOAD_RULE: &str = "pipe remote content to shell";
 
-const PROCESS_CALLS: [&str; 14] = [
+const PROCESS_CALLS: [&str; 21] = [
     "system",
     "popen",
     "subprocess",
@@ -27,6 +28,14 @@ const PROCESS_CALLS: [&str; 14] = [
     "%x",
     "pty.",
     "Process.",
+    "proc_open",
+    "shell-command",
+    "call-process",
+    // Pipes of awk.
+    "| getline",
+    "|getline",
+    "| \"",
+    "|\"",
 ];
 /// Calls that delete directories with everything in them.
 const TREE_DELETION_CALLS: [&str; 8] = [
@@ -124,6 +133,15 @@ pub(crate) fn classify_code(
             shown,
         );
     }
+    if remote_code::runs_fetched_text(code) {
+        add_finding(
+            findings,
+            Severity::Ask,
+            DOWNLOAD_RULE,
+            "code that runs something straight from the network",
+            shown,
+        );
+    }
     for text in &texts {
         for destruction in sql::find_destructive(text) {
             let (rule, reason) = rules::rule_for_sql(destruction);
@@ -174,6 +192,13 @@ fn mentions_protected_path(text: &str, context: &CommandContext) -> bool {
         let is_home = of_home.is_some_and(|of_home| of_home == name && name.starts_with('.'));
         is_home || name == crate::approval::protected::USUAL_HUB_NAME
     };
+    // Settings have names that other directories have too.
+    let is_secret = |path: &std::path::Path| {
+        protected.is_secret_store(path)
+            || protected.is_startup_file(path)
+            || (protected.is_user_credential(path) && is_hidden(path))
+    };
+    let elsewhere = context.other_directories.paths(text, protected);
     let mut parts = text.split('/');
     text.contains("HERMES_HOME")
         || parts.any(|part| is_home(part) || crate::approval::protected::is_startup_name(part))
@@ -181,10 +206,11 @@ fn mentions_protected_path(text: &str, context: &CommandContext) -> bool {
         || paths::expand_paths(text, &context.directory, protected)
             .iter()
             .any(|path| is_protected(path))
+        || elsewhere.iter().any(|path| is_secret(path))
 }
 
 /// The string literals of a program, and lists of them joined to a line, such as `["rm", "-r"]`.
-fn extract_strings(code: &str) -> Vec<String> {
+pub(super) fn extract_strings(code: &str) -> Vec<String> {
     let mut strings: Vec<String> = Vec::new();
     let mut list: Vec<String> = Vec::new();
     let mut characters = code.chars();

@@ -4,7 +4,7 @@ use std::path::{Component, Path, PathBuf};
 
 use hermes_protocol::matches_pattern;
 
-use crate::approval::protected::{ProtectedPaths, normalize};
+use crate::approval::protected::{ProtectedPaths, normalize, pattern_of};
 
 /// Directories directly below the root that a machine needs.
 const SYSTEM_DIRECTORIES: [&str; 26] = [
@@ -147,7 +147,7 @@ pub(crate) fn describe_loss(path: &Path, protected: &ProtectedPaths) -> Option<&
     if is_home || is_some_home {
         return Some("a home directory");
     }
-    let pattern = names[0].replace(['[', ']'], "?");
+    let pattern = pattern_of(&names[0]);
     let is_system = names.len() == 1
         && SYSTEM_DIRECTORIES
             .iter()

@@ -1,13 +1,22 @@
 //! Programs that run other commands: `sudo`, `xargs`, `find -exec`, shells, interpreters.
 
+mod awk;
+mod interpreters;
+mod option_commands;
+mod runners;
+mod sed;
 mod wrappers;
 
-use std::path::Path;
-
 use self::wrappers::{WRAPPERS, Wrapper};
+pub(crate) use self::{
+    awk::{awk_files, is_awk},
+    interpreters::{is_interpreter, is_script},
+    runners::package_words,
+};
 use super::{
     classify::Invocation,
     shell::{ShellWord, join_words},
+    written_files,
 };
 
 #[derive(Debug, PartialEq, Eq)]
@@ -42,92 +51,70 @@ const FIND_TESTS: [&str; 18] = [
     "-perm",
 ];
 
-const SCRIPT_EXTENSIONS: [&str; 10] = [
-    "py", "pl", "rb", "js", "mjs", "cjs", "ts", "php", "lua", "R",
-];
-
-/// An interpreter and the options that precede its code.
-struct Interpreter {
-    name: &'static str,
-    options: &'static [&'static str],
-}
-
-const INTERPRETERS: &[Interpreter] = &[
-    Interpreter {
-        name: "python",
-        options: &["-c"],
-    },
-    Interpreter {
-        name: "pypy",
-        options: &["-c"],
-    },
-    Interpreter {
-        name: "perl",
-        options: &["-e", "-E"],
-    },
-    Interpreter {
-        name: "ruby",
-        options: &["-e"],
-    },
-    Interpreter {
-        name: "node",
-        options: &["-e", "-p", "--eval", "--print"],
-    },
-    Interpreter {
-        name: "bun",
-        options: &["-e", "--eval"],
-    },
-    Interpreter {
-        name: "deno",
-        options: &["eval"],
-    },
-    Interpreter {
-        name: "php",
-        options: &["-r"],
-    },
-    Interpreter {
-        name: "lua",
-        options: &["-e"],
-    },
-    Interpreter {
-        name: "osascript",
-        options: &["-e"],
-    },
-    Interpreter {
-        name: "Rscript",
-        options: &["-e"],
-    },
-    Interpreter {
-        name: "awk",
-        options: &[],
-    },
-];
-
 pub(crate) fn is_shell(name: &str) -> bool {
     SHELLS.contains(&name)
 }
 
-/// Whether a program runs code that it reads.
-pub(crate) fn is_interpreter(name: &str) -> bool {
-    interpreter(name).is_some_and(|interpreter| !interpreter.options.is_empty())
-}
-
-fn interpreter(name: &str) -> Option<&'static Interpreter> {
-    // `python3.12` is python.
-    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
-    INTERPRETERS
-        .iter()
-        .find(|interpreter| interpreter.name == name)
-}
-
 pub(crate) fn nested_commands(run: &Invocation<'_>) -> Vec<NestedCommand> {
-    let name = run.name;
-    if let Some(wrapper) = WRAPPERS
-        .iter()
-        .find(|wrapper| wrapper.names.contains(&name))
-    {
+    if let Some(wrapper) = find_wrapper(run.name) {
         return wrapped_commands(wrapper, run);
     }
+    let mut inner = own_commands(run);
+    inner.extend(option_commands::option_commands(run));
+    inner.extend(runners::runner_commands(run));
+    inner
+}
+
+fn find_wrapper(name: &str) -> Option<&'static Wrapper> {
+    WRAPPERS
+        .iter()
+        .find(|wrapper| wrapper.names.contains(&name))
+}
+
+/// The directory in which a wrapper starts its command, as in `env -C d`.
+pub(crate) fn inner_directory(run: &Invocation<'_>) -> Option<String> {
+    const OPTIONS: [&str; 5] = ["-C", "-D", "--chdir", "--workdir", "--working-directory"];
+    let wrapper = find_wrapper(run.name)?;
+    let command = without_options(run.arguments, wrapper.values);
+    let own = &run.arguments[..run.arguments.len() - command.len()];
+    let options = OPTIONS.iter().filter(|option| {
+        // Other programs have other options of one letter.
+        match **option {
+            "-C" => run.name == "env",
+            "-D" => run.name == "sudo",
+            _ => true,
+        }
+    });
+    let options: Vec<&str> = options.copied().collect();
+    written_files::option_values(own, &options).pop()
+}
+
+/// A command without `sudo`, `env` and their like before it.
+pub(crate) fn without_wrappers(mut words: &[ShellWord]) -> &[ShellWord] {
+    while let Some((first, arguments)) = words.split_first() {
+        let name = first.text.rsplit('/').next().unwrap_or_default();
+        let Some(wrapper) = find_wrapper(name) else {
+            break;
+        };
+        words = inner_words(wrapper, arguments);
+    }
+    words
+}
+
+/// The words of the command that a wrapper runs.
+fn inner_words<'a>(wrapper: &Wrapper, arguments: &'a [ShellWord]) -> &'a [ShellWord] {
+    let mut rest = without_options(arguments, wrapper.values);
+    while rest
+        .first()
+        .is_some_and(|word| word.text.contains('=') && !word.text.starts_with('/'))
+    {
+        rest = without_options(&rest[1..], wrapper.values);
+    }
+    rest.get(wrapper.operands..).unwrap_or_default()
+}
+
+fn own_commands(run: &Invocation<'_>) -> Vec<NestedCommand> {
+    let name = run.name;
     match name {
         _ if is_shell(name) => shell_commands(run),
         "eval" | "watch" => vec![NestedCommand::Line(join_words(without_options(
@@ -159,10 +146,8 @@ pub(crate) fn nested_commands(run: &Invocation<'_>) -> Vec<NestedCommand> {
         }
         "at" | "batch" => run.input().map(NestedCommand::Line).into_iter().collect(),
         "find" | "gfind" => find_exec_commands(run.arguments),
-        _ => match interpreter(name) {
-            Some(interpreter) => interpreter_code(interpreter, run),
-            None => Vec::new(),
-        },
+        _ if is_awk(name) => awk::awk_code(run).into_iter().collect(),
+        _ => interpreters::interpreter_code(run),
     }
 }
 
@@ -180,14 +165,7 @@ fn wrapped_commands(wrapper: &Wrapper, run: &Invocation<'_>) -> Vec<NestedComman
     {
         return vec![NestedCommand::Line(line)];
     }
-    let mut rest = without_options(run.arguments, wrapper.values);
-    while rest
-        .first()
-        .is_some_and(|word| word.text.contains('=') && !word.text.starts_with('/'))
-    {
-        rest = without_options(&rest[1..], wrapper.values);
-    }
-    let mut words = rest.get(wrapper.operands..).unwrap_or_default().to_vec();
+    let mut words = inner_words(wrapper, run.arguments).to_vec();
     if matches!(run.name, "xargs" | "gxargs" | "parallel") && !words.is_empty() {
         // Its arguments come from its input.
         words.extend(
@@ -239,38 +217,6 @@ fn shell_commands(run: &Invocation<'_>) -> Vec<NestedCommand> {
         inner.extend(run.input().map(NestedCommand::Line));
     }
     inner
-}
-
-fn interpreter_code(interpreter: &Interpreter, run: &Invocation<'_>) -> Vec<NestedCommand> {
-    if interpreter.name == "awk" {
-        let program = run
-            .arguments
-            .iter()
-            .find(|word| !word.text.starts_with('-'));
-        return program
-            .map(|word| NestedCommand::Code(word.text.clone()))
-            .into_iter()
-            .collect();
-    }
-    // What follows a script are the script's own arguments.
-    let script = run.arguments.iter().position(|word| is_script(&word.text));
-    let own = &run.arguments[..script.unwrap_or(run.arguments.len())];
-    let mut inner: Vec<NestedCommand> = option_values(own, interpreter.options)
-        .map(NestedCommand::Code)
-        .collect();
-    let names_script = run.arguments.iter().any(|word| !word.text.starts_with('-'));
-    if inner.is_empty() && !names_script {
-        inner.extend(run.input().map(NestedCommand::Code));
-    }
-    inner
-}
-
-/// Whether a word names a script, by its ending.
-pub(crate) fn is_script(word: &str) -> bool {
-    let ending = Path::new(word)
-        .extension()
-        .and_then(|ending| ending.to_str());
-    !word.starts_with('-') && ending.is_some_and(|ending| SCRIPT_EXTENSIONS.contains(&ending))
 }
 
 fn find_exec_commands(arguments: &[ShellWord]) -> Vec<NestedCommand> {
@@ -335,13 +281,34 @@ pub(crate) fn without_options<'a>(mut words: &'a [ShellWord], values: &[&str]) -
         if !text.starts_with('-') || text == "-" {
             break;
         }
-        words = if values.contains(&text) {
+        words = if takes_next(text, values) {
             rest.get(1..).unwrap_or_default()
         } else {
             rest
         };
     }
     words
+}
+
+/// Whether the value of an option is the next word: `-u X`, `-nu X`, but not `-uX`.
+fn takes_next(option: &str, values: &[&str]) -> bool {
+    if values.contains(&option) {
+        return true;
+    }
+    let Some(letters) = option
+        .strip_prefix('-')
+        .filter(|letters| !letters.starts_with('-'))
+    else {
+        return false;
+    };
+    let takes_value = |letter: char| {
+        let mut short = values.iter().filter_map(|value| value.strip_prefix('-'));
+        short.any(|value| value.chars().eq([letter]))
+    };
+    let first = letters
+        .char_indices()
+        .find(|(_, letter)| takes_value(*letter));
+    first.is_some_and(|(at, letter)| at + letter.len_utf8() == letters.len())
 }
 
 /// The values of options, in the forms `-c X`, `-cX`, `-xc X` and `--long=X`.
@@ -367,8 +334,10 @@ fn option_values<'a>(
                         .strip_prefix('-')
                         .filter(|flags| !flags.starts_with('-'))?;
                     let (before, after) = flags.split_once(letter)?;
+                    // Digits are the value of an option, as in `perl -0777ne`.
+                    let letters = before.chars().filter(|c| !c.is_ascii_digit());
                     let is_bundle =
-                        before.chars().all(|c| c.is_ascii_alphabetic()) && before.len() < 4;
+                        letters.clone().all(|c| c.is_ascii_alphabetic()) && letters.count() < 4;
                     match after {
                         "" if is_bundle => next(),
                         _ if before.is_empty() => Some(after.to_owned()),

@@ -6,6 +6,7 @@
 mod builds;
 mod deletion;
 mod own_program;
+mod packages;
 mod processes;
 mod statements;
 mod unreviewed;

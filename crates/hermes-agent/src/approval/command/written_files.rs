@@ -10,6 +10,7 @@ use std::{
 
 use super::{
     classify::Invocation,
+    downloads::{downloads, fetched_files, is_download},
     shell::{Direction, ShellWord},
     unpacking::{clone_directory, decompressed_file, file_name_of_url, find_unpacking},
 };
@@ -76,10 +77,6 @@ impl FileRecord {
 
 /// How many files are remembered; a session that writes more has been asked before.
 const MAX_FILES: usize = 4096;
-
-pub(crate) const DOWNLOADERS: [&str; 8] = [
-    "curl", "wget", "fetch", "aria2c", "http", "https", "lynx", "nc",
-];
 
 /// Files that were written in a session. Copies are cheap.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -154,17 +151,24 @@ pub(crate) fn output_files(run: &Invocation<'_>) -> Vec<(String, FileRecord)> {
         })),
         "curl" => {
             targets.extend(option_values(run.arguments, &["-o", "--output"]));
-            if run.has_flag('O', "remote-name") || run.has_flag('J', "remote-header-name") {
+            let saves_all = run
+                .arguments
+                .iter()
+                .any(|word| word.text == "--remote-name-all");
+            if saves_all
+                || run.has_flag('O', "remote-name")
+                || run.has_flag('J', "remote-header-name")
+            {
                 let directory = option_values(run.arguments, &["--output-dir"]);
                 targets.extend(names_of_urls(run, directory.last()));
             }
         }
-        "wget" | "aria2c" => {
+        "wget" | "wget2" | "aria2c" => {
             let named = option_values(run.arguments, &["-O", "--output-document", "-o", "--out"]);
             if named.is_empty() {
                 let options: &[&str] = match run.name {
-                    "wget" => &["-P", "--directory-prefix"],
-                    _ => &["-d", "--dir"],
+                    "aria2c" => &["-d", "--dir"],
+                    _ => &["-P", "--directory-prefix"],
                 };
                 let directory = option_values(run.arguments, options);
                 targets.extend(names_of_urls(run, directory.last()));
@@ -173,8 +177,9 @@ pub(crate) fn output_files(run: &Invocation<'_>) -> Vec<(String, FileRecord)> {
         }
         _ => {}
     }
-    let is_fetched = DOWNLOADERS.contains(&run.name)
-        || (run.command.reads_pipe && run.preceding.iter().any(downloads));
+    let own = [std::slice::from_ref(run.program), run.arguments].concat();
+    let is_fetched =
+        is_download(&own) || (run.command.reads_pipe && run.preceding.iter().any(downloads));
     let origin = if is_fetched {
         FileOrigin::Download
     } else {
@@ -184,6 +189,7 @@ pub(crate) fn output_files(run: &Invocation<'_>) -> Vec<(String, FileRecord)> {
         .into_iter()
         .map(|target| (target, origin.into()))
         .collect();
+    files.extend(fetched_files(run));
     files.extend(clone_directory(run).map(|made| (made, FileOrigin::Download.into())));
     files.extend(unpacked_files(run, is_fetched));
     // Discarded output.
@@ -257,12 +263,6 @@ fn names_of_urls(run: &Invocation<'_>, directory: Option<&String>) -> Vec<String
             None => name,
         })
         .collect()
-}
-
-/// Whether a command downloads something. The program may follow `sudo` or `env`.
-pub(crate) fn downloads(command: &super::shell::ShellCommand) -> bool {
-    let mut words = command.words.iter().take(3);
-    words.any(|word| DOWNLOADERS.contains(&word.text.rsplit('/').next().unwrap_or_default()))
 }
 
 /// The values of options, as a separate word or attached to the option.

@@ -1,26 +1,28 @@
 //! What was said while there was no connection, where a platform does not deliver it by itself.
 //!
-//! Chats that were active lately are asked for messages after the last one that was taken before the connection was lost:
-//! what comes over the next connection must not hide what was said before it. The inbox knows the messages that did
-//! arrive, so nothing is taken twice. What could not be fetched is tried again.
+//! Chats that were active lately are asked for messages after the last one that was taken before anything could be missed.
+//! The inbox knows the messages that did arrive, so nothing is taken twice. What could not be fetched is tried again.
 
-use std::{collections::HashMap, convert::Infallible, time::Duration};
+use std::{convert::Infallible, pin::pin, time::Duration};
 
 use futures::future::{Either, select};
 use hermes_config::sync::Mutex;
 use hermes_store::epoch_seconds;
 use tokio::time::{Instant, sleep_until, timeout};
 
+use super::gap_marks::{GapMarks, GapSigns};
 use crate::{
-    inbound::InboundCore,
+    inbound::{INBOX_RETENTION, InboundCore},
     platform::{
-        Account, ChatMark, ConnectionState, PlatformClient, PlatformHealth, PostError,
+        Account, ChatMark, ConnectionState, PlatformClient, PlatformHealth, PostError, RawUpdate,
         ReconnectBackoff, UpdateIntake,
     },
 };
 
 /// Chats that were used within this time are asked. Longer than any wrong clock that is set right.
 const RECENT_SECONDS: f64 = 7.0 * 24.0 * 3600.0;
+/// What is older is not fetched: the inbox forgets what was taken, and it would be answered a second time.
+const OLDEST_FETCHED: Duration = INBOX_RETENTION.saturating_sub(Duration::from_hours(24));
 /// The most chats that are asked after one outage, and the most that were found beside them.
 const MAX_CHATS: usize = 50;
 const MAX_FURTHER_CHATS: usize = 50;
@@ -29,32 +31,6 @@ const FETCH_TIMEOUT: Duration = Duration::from_mins(1);
 /// The pause before what failed is tried again. It is doubled up to the longest.
 const FIRST_PAUSE: Duration = Duration::from_secs(5);
 const LONGEST_PAUSE: Duration = Duration::from_mins(5);
-
-/// From where on chats are to be asked, since the connection was lost.
-#[derive(Default)]
-struct GapMarks(HashMap<(String, Option<String>), ChatMark>);
-
-impl GapMarks {
-    /// What is not known yet: an earlier mark has seen less.
-    fn add(&mut self, marks: Vec<ChatMark>) {
-        for mark in marks {
-            let key = (mark.chat.id.clone(), mark.chat.thread_id.clone());
-            self.0.entry(key).or_insert(mark);
-        }
-    }
-
-    /// Marks that are older than all others.
-    fn put_back(&mut self, marks: Vec<ChatMark>) {
-        for mark in marks {
-            let key = (mark.chat.id.clone(), mark.chat.thread_id.clone());
-            self.0.insert(key, mark);
-        }
-    }
-
-    fn take(&mut self) -> Vec<ChatMark> {
-        self.0.drain().map(|(_, mark)| mark).collect()
-    }
-}
 
 /// What one round of fetching left.
 #[derive(Default)]
@@ -84,49 +60,71 @@ impl InboundCore {
         intake: &dyn UpdateIntake,
         health: &PlatformHealth,
     ) -> Infallible {
-        let marks = Mutex::new(GapMarks::default());
-        let noting = std::pin::pin!(self.note_losses(account, health, &marks));
-        let fetching =
-            std::pin::pin!(self.fetch_after_gaps(account, client, intake, health, &marks));
+        let recent_marks = || {
+            let since = epoch_seconds() - RECENT_SECONDS;
+            self.routing
+                .recent_chats(&account.label(), since, MAX_CHATS)
+        };
+        let fetch = GapFetch {
+            account,
+            client,
+            intake,
+            health,
+            recent_marks: &recent_marks,
+            marks: Mutex::default(),
+        };
+        fetch.run().await
+    }
+}
+
+/// Fetches what one account missed.
+struct GapFetch<'a> {
+    account: &'a Account,
+    client: &'a dyn PlatformClient,
+    intake: &'a dyn UpdateIntake,
+    health: &'a PlatformHealth,
+    /// How far chats are that were active lately.
+    recent_marks: &'a (dyn Fn() -> Vec<ChatMark> + Send + Sync),
+    marks: Mutex<GapMarks>,
+}
+
+impl GapFetch<'_> {
+    async fn run(&self) -> Infallible {
+        let noting = pin!(self.note_signs());
+        let fetching = pin!(self.fetch_after_gaps());
         match select(noting, fetching).await {
             Either::Left((never, _)) | Either::Right((never, _)) => never,
         }
     }
 
-    /// Notes how far chats were when the connection was lost, and when the process began.
-    async fn note_losses(
-        &self,
-        account: &Account,
-        health: &PlatformHealth,
-        marks: &Mutex<GapMarks>,
-    ) -> Infallible {
-        let mut states = health.watch_state();
+    /// Notes how far chats were when something may have been missed, and when the process began.
+    async fn note_signs(&self) -> Infallible {
+        let mut states = self.health.watch_state();
+        let mut connections = self.health.watch_connections();
+        let mut ends = self.health.watch_announced_ends();
         loop {
-            let is_connected = *states.borrow_and_update() == ConnectionState::Connected;
-            if !is_connected {
-                marks.lock().add(self.recent_marks(account));
-            }
-            if states.changed().await.is_err() {
+            states.mark_unchanged();
+            connections.mark_unchanged();
+            ends.mark_unchanged();
+            self.note();
+            let changed = tokio::select! {
+                changed = states.changed() => changed,
+                changed = connections.changed() => changed,
+                changed = ends.changed() => changed,
+            };
+            if changed.is_err() {
                 return std::future::pending().await;
             }
         }
     }
 
-    fn recent_marks(&self, account: &Account) -> Vec<ChatMark> {
-        let since = epoch_seconds() - RECENT_SECONDS;
-        self.routing
-            .recent_chats(&account.label(), since, MAX_CHATS)
+    fn note(&self) {
+        let signs = GapSigns::read(self.health);
+        self.marks.lock().note(signs, self.recent_marks);
     }
 
-    async fn fetch_after_gaps(
-        &self,
-        account: &Account,
-        client: &dyn PlatformClient,
-        intake: &dyn UpdateIntake,
-        health: &PlatformHealth,
-        marks: &Mutex<GapMarks>,
-    ) -> Infallible {
-        let mut connections = health.watch_connections();
+    async fn fetch_after_gaps(&self) -> Infallible {
+        let mut connections = self.health.watch_connections();
         let mut backoff = ReconnectBackoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         let mut retry_at: Option<Instant> = None;
         let mut fetched = 0;
@@ -136,38 +134,37 @@ impl InboundCore {
                 let counted = connections.wait_for(|count| *count > fetched).await;
                 counted.map(|count| *count).ok()
             };
-            let is_retry = tokio::select! {
+            tokio::select! {
                 count = next_connection => match count {
                     Some(count) => {
                         fetched = count;
                         backoff.reset();
-                        false
                     }
                     None => return std::future::pending().await,
                 },
-                () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => true,
-            };
-            let mut due = marks.lock().take();
-            if due.is_empty() && !is_retry {
-                due = self.recent_marks(account);
+                () = sleep_until(retry_at.unwrap_or_else(Instant::now)), if retry_at.is_some() => {}
             }
-            let round = self.fetch_missed(account, client, intake, due).await;
-            retry_at = (!round.failed.is_empty())
-                .then(|| Instant::now() + round.wait.max(backoff.next_pause()));
-            marks.lock().put_back(round.failed);
+            retry_at = None;
+            self.note();
+            // During an outage the marks are kept for the next connection: more may be missed until then.
+            if self.health.state() != ConnectionState::Connected {
+                continue;
+            }
+            let due = self.marks.lock().take();
+            let round = self.fetch_missed(due).await;
+            if !round.failed.is_empty() {
+                retry_at = Some(Instant::now() + round.wait.max(backoff.next_pause()));
+            }
+            self.marks.lock().put_back(round.failed);
         }
     }
 
     /// Fetches what was said after these messages, and in chats beside theirs.
-    async fn fetch_missed(
-        &self,
-        account: &Account,
-        client: &dyn PlatformClient,
-        intake: &dyn UpdateIntake,
-        due: Vec<ChatMark>,
-    ) -> FetchRound {
+    async fn fetch_missed(&self, due: Vec<ChatMark>) -> FetchRound {
+        let account = self.account;
         let mut round = FetchRound::default();
-        let further = match timeout(FETCH_TIMEOUT, client.find_missed_chats(&due)).await {
+        let looking = self.client.find_missed_chats(&due);
+        let further = match timeout(FETCH_TIMEOUT, looking).await {
             Ok(Ok(further)) => further,
             Ok(Err(error)) => {
                 tracing::info!(platform = %account, %error, "failed to look for chats with missed messages");
@@ -190,10 +187,7 @@ impl InboundCore {
             .into_iter()
             .chain(further.into_iter().take(MAX_FURTHER_CHATS))
         {
-            if self
-                .fetch_missed_of(account, client, intake, &mark, &mut round)
-                .await
-            {
+            if self.fetch_missed_of(&mark, &mut round).await {
                 round.failed.push(mark);
             }
         }
@@ -201,16 +195,10 @@ impl InboundCore {
     }
 
     /// Fetches what was said in one chat. Returns whether it is to be asked again.
-    async fn fetch_missed_of(
-        &self,
-        account: &Account,
-        client: &dyn PlatformClient,
-        intake: &dyn UpdateIntake,
-        mark: &ChatMark,
-        round: &mut FetchRound,
-    ) -> bool {
-        let fetching = client.fetch_missed(&mark.chat, &mark.after);
-        let updates = match timeout(FETCH_TIMEOUT, fetching).await {
+    async fn fetch_missed_of(&self, mark: &ChatMark, round: &mut FetchRound) -> bool {
+        let account = self.account;
+        let fetching = self.client.fetch_missed(&mark.chat, &mark.after);
+        let mut updates = match timeout(FETCH_TIMEOUT, fetching).await {
             Ok(Ok(updates)) => updates,
             Ok(Err(error)) => {
                 tracing::info!(platform = %account, chat = mark.chat.id, %error, "failed to fetch missed messages");
@@ -221,42 +209,25 @@ impl InboundCore {
                 return true;
             }
         };
+        updates.retain(|update| !self.is_forgotten(update));
         if updates.is_empty() {
             return false;
         }
-        let stored = intake.store(updates, None).await;
+        let stored = self.intake.store(updates, None).await;
         if let Err(error) = &stored {
             tracing::error!(platform = %account, %error, "failed to store missed messages");
         }
         stored.is_err()
     }
+
+    /// Whether the inbox may not know any more that this message was taken.
+    fn is_forgotten(&self, update: &RawUpdate) -> bool {
+        let event = self.client.decode(&update.payload);
+        let sent_at = event.and_then(|event| event.sent_at);
+        let oldest = self.client.platform_time() - OLDEST_FETCHED.as_secs_f64();
+        sent_at.is_some_and(|at| at < oldest)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::platform::{ChatAddress, ChatKind};
-
-    fn mark(chat: &str, after: &str) -> ChatMark {
-        ChatMark {
-            chat: ChatAddress::new(chat, ChatKind::Dm),
-            after: after.to_owned(),
-        }
-    }
-
-    #[test]
-    fn a_second_loss_does_not_hide_what_the_first_one_left_to_fetch() {
-        let mut marks = GapMarks::default();
-        marks.add(vec![mark("1", "10")]);
-        marks.add(vec![mark("1", "20"), mark("2", "21")]);
-        let mut taken = marks.take();
-        taken.sort_by(|one, two| one.chat.id.cmp(&two.chat.id));
-        assert_eq!(taken, [mark("1", "10"), mark("2", "21")]);
-        // Lost again while they were fetched, and one failed.
-        marks.add(vec![mark("1", "30"), mark("2", "31")]);
-        marks.put_back(vec![mark("2", "21")]);
-        let mut taken = marks.take();
-        taken.sort_by(|one, two| one.chat.id.cmp(&two.chat.id));
-        assert_eq!(taken, [mark("1", "30"), mark("2", "21")]);
-    }
-}
+mod tests;

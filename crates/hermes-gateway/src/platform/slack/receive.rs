@@ -30,7 +30,8 @@ use super::{
     socket::{self, SlackSocket},
 };
 use crate::platform::{
-    ConnectionState, FatalError, PlatformHealth, UpdateIntake, backoff::ReconnectBackoff,
+    AnnouncedEnd, ConnectionState, FatalError, PlatformHealth, UpdateIntake,
+    backoff::ReconnectBackoff,
 };
 
 /// Two sockets have two notices each in the air at most.
@@ -60,11 +61,25 @@ pub(super) enum SlackSocketNotice {
     Leaving(u64),
 }
 
-struct SlackSocketEnd {
+struct SlackSocketEnd<'a> {
     id: u64,
     reason: SlackSocketEndReason,
     /// The earliest time at which it may have ended, if it was open.
     ended_at: Option<Instant>,
+    /// If Slack had said so.
+    announced: Option<AnnouncedEnd<'a>>,
+}
+
+impl SlackSocketEnd<'_> {
+    /// The end of a socket that was never open.
+    fn unopened(id: u64, reason: SlackSocketEndReason) -> Self {
+        Self {
+            id,
+            reason,
+            ended_at: None,
+            announced: None,
+        }
+    }
 }
 
 pub(super) enum SlackSocketEndReason {
@@ -118,14 +133,15 @@ impl SlackCore {
     }
 }
 
-impl SlackReception<'_> {
+impl<'a> SlackReception<'a> {
     async fn keep_connected(
         &self,
         mut notices: mpsc::Receiver<SlackSocketNotice>,
     ) -> Result<(), FatalError> {
         let timeouts = self.core.timeouts;
         let mut backoff = ReconnectBackoff::new(timeouts.first_pause, timeouts.longest_pause);
-        let mut sockets: FuturesUnordered<BoxFuture<'_, SlackSocketEnd>> = FuturesUnordered::new();
+        let mut sockets: FuturesUnordered<BoxFuture<'_, SlackSocketEnd<'a>>> =
+            FuturesUnordered::new();
         // The socket that is meant to stay. The others are on their way out.
         let mut current: Option<u64> = None;
         let mut last_id = 0;
@@ -183,6 +199,8 @@ impl SlackReception<'_> {
                         _ => {}
                     }
                     self.note_gap(end.ended_at);
+                    // Only now: whether something was missed is known.
+                    drop(end.announced);
                 }
                 () = sleep_until(open_at), if current.is_none() => {}
             }
@@ -210,7 +228,7 @@ impl SlackReception<'_> {
         }
     }
 
-    async fn run_socket(&self, id: u64) -> SlackSocketEnd {
+    async fn run_socket(&self, id: u64) -> SlackSocketEnd<'a> {
         let core = self.core;
         let opening = async {
             let checked = core.check_token().await;
@@ -240,17 +258,12 @@ impl SlackReception<'_> {
                 }),
             }
         };
-        let (reason, ended_at) = tokio::select! {
-            () = self.stop.cancelled() => (SlackSocketEndReason::Closed, None),
+        tokio::select! {
+            () = self.stop.cancelled() => SlackSocketEnd::unopened(id, SlackSocketEndReason::Closed),
             opened = limited => match opened {
                 Ok((socket, identity)) => self.serve_socket(id, socket, &identity).await,
-                Err(reason) => (reason, None),
+                Err(reason) => SlackSocketEnd::unopened(id, reason),
             },
-        };
-        SlackSocketEnd {
-            id,
-            reason,
-            ended_at,
         }
     }
 
@@ -259,14 +272,19 @@ impl SlackReception<'_> {
         id: u64,
         socket: SlackSocket,
         identity: &SlackIdentity,
-    ) -> (SlackSocketEndReason, Option<Instant>) {
+    ) -> SlackSocketEnd<'a> {
         let mut session = SlackSocketSession::new(self, id, socket, identity);
         let reason = session.run().await;
-        if !session.is_ready() {
-            return (reason, None);
+        let ended_at = session.is_ready().then(|| session.may_have_ended_at());
+        if ended_at.is_some() {
+            self.open.fetch_sub(1, Ordering::Relaxed);
         }
-        self.open.fetch_sub(1, Ordering::Relaxed);
-        (reason, Some(session.may_have_ended_at()))
+        SlackSocketEnd {
+            id,
+            reason,
+            ended_at,
+            announced: session.take_announced_end(),
+        }
     }
 
     pub(super) async fn notify(&self, notice: SlackSocketNotice) {

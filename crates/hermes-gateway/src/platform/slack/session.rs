@@ -13,7 +13,7 @@ use super::{
     socket::SlackSocket,
     updates::{SlackEnvelopeUse, classify_envelope},
 };
-use crate::platform::wire_json::parse_wire_json;
+use crate::platform::{AnnouncedEnd, wire_json::parse_wire_json};
 
 /// A socket that is given up is waited for so long.
 pub(super) const GOODBYE_LIMIT: Duration = Duration::from_secs(2);
@@ -30,6 +30,7 @@ pub(super) struct SlackSocketSession<'r, 'a> {
     is_ready: bool,
     /// Since Slack said that it will close it: until when it is waited for, and why it goes.
     leaving: Option<(Instant, String)>,
+    announced_end: Option<AnnouncedEnd<'a>>,
     opened_at: Instant,
     heard_at: Instant,
     /// The earliest time at which what was read last may have come: it may have waited while what came before it was
@@ -52,6 +53,7 @@ impl<'r, 'a> SlackSocketSession<'r, 'a> {
             identity,
             is_ready: false,
             leaving: None,
+            announced_end: None,
             opened_at: now,
             heard_at: now,
             came_at: now,
@@ -61,6 +63,11 @@ impl<'r, 'a> SlackSocketSession<'r, 'a> {
     /// The earliest time at which the socket may have ended.
     pub(super) fn may_have_ended_at(&self) -> Instant {
         self.came_at
+    }
+
+    /// Kept until it is known whether something was missed.
+    pub(super) fn take_announced_end(&mut self) -> Option<AnnouncedEnd<'a>> {
+        self.announced_end.take()
     }
 
     /// Whether Slack has said hello.
@@ -195,9 +202,12 @@ impl<'r, 'a> SlackSocketSession<'r, 'a> {
     async fn take_disconnect(&mut self, message: &Value) {
         let reason = message["reason"].as_str().unwrap_or_default().to_owned();
         tracing::debug!(account = %self.reception.core.account, %reason, "Slack announces the end of a socket");
-        let deadline = Instant::now() + self.reception.core.timeouts.leaving;
+        let reception = self.reception;
+        let deadline = Instant::now() + reception.core.timeouts.leaving;
+        if self.announced_end.is_none() {
+            self.announced_end = Some(reception.health.announce_end());
+        }
         if is_replacement(&reason) {
-            let reception = self.reception;
             reception.notify(SlackSocketNotice::Leaving(self.id)).await;
         }
         self.leaving = Some((deadline, reason));

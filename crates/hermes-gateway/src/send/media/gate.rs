@@ -186,6 +186,34 @@ mod tests {
     }
 
     #[test]
+    fn no_directory_of_the_system_and_no_credentials_are_sent() {
+        let place = GateFixture::new();
+        let gate = place.gate(&[]);
+        let system = "/etc /proc /sys /dev /root /boot /var/log /var/lib /var/run";
+        for directory in system.split(' ') {
+            // A machine may have no such directory.
+            if let Ok(real) = Path::new(directory).canonicalize() {
+                let refused = gate.check_path(directory).unwrap_err();
+                assert!(refused.contains("is ever sent"), "{directory}: {refused}");
+                let refused = gate.check_path(real.to_str().unwrap()).unwrap_err();
+                assert!(refused.contains("is ever sent"), "{directory}: {refused}");
+            }
+        }
+        let user = ".ssh .aws .gnupg .kube .docker .config .azure .gcloud";
+        for directory in user.split(' ') {
+            let path = place.write(&format!("user/{directory}/inner/a.json"));
+            let gate = place.gate(&[]);
+            let refused = gate.check_path(&path).unwrap_err();
+            assert!(refused.contains("is ever sent"), "{directory}: {refused}");
+        }
+        let home = "config.yaml .env auth.json auth.lock secrets.json secrets.key gateway.json";
+        for file in home.split(' ') {
+            let path = place.write(&format!("user/.hermes/{file}"));
+            assert!(gate.check_path(&path).is_err(), "{file}");
+        }
+    }
+
+    #[test]
     fn nothing_of_a_hub_is_sent_but_for_files_of_the_tenants_own_home() {
         let place = GateFixture::new();
         place.write("hub/hub.lock");

@@ -90,7 +90,10 @@ async fn lists_tell_what_there_is() {
     assert_eq!(health["pid"], std::process::id());
     assert_eq!(
         health["queues"],
-        json!({"runs": 0, "turns": 0, "waiting": 0})
+        json!({
+            "runs": 0, "turns": 0, "waiting": 0,
+            "inbox": {"new": 0, "running": 0}, "outbox": {"queued": 0, "failed": 0},
+        })
     );
     assert_eq!(health["mcp_servers"], json!([]));
 }

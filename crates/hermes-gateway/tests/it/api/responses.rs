@@ -15,6 +15,7 @@ async fn a_response_comes_whole_and_the_next_one_goes_on_from_it() {
     let script = ModelScript::new([
         ScriptedAnswer::text("Hello."),
         ScriptedAnswer::text("Again."),
+        ScriptedAnswer::text("Once more."),
     ]);
     let service = ApiFixture::start(script).await;
     let body = json!({"model": "m", "input": "Hi", "instructions": "Be brief."});
@@ -40,6 +41,12 @@ async fn a_response_comes_whole_and_the_next_one_goes_on_from_it() {
         .map(|message| message["content"].clone())
         .collect();
     assert_eq!(request, ["Hi", "Hello.", "More"]);
+    // A run continues it, too.
+    let run = json!({"input": "Last", "previous_response_id": second["id"]});
+    let run = service.run(&run).await;
+    assert_eq!(service.wait_for_end(&run).await["output"], "Once more.");
+    let request = service.last_messages();
+    assert_eq!(request[request.len() - 2]["content"], "Again.");
     let body = json!({"model": "m", "input": "More", "previous_response_id": "resp_0"});
     let (status, body) = send(respond(&service, &body)).await;
     assert_eq!(status, StatusCode::BAD_REQUEST);

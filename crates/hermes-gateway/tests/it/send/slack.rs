@@ -37,11 +37,14 @@ async fn a_thread_is_named_in_every_part() {
 
 #[tokio::test]
 async fn a_person_is_written_to_in_their_conversation() {
+    for person in ["U12345678", "W12345678"] {
+        let place = SendFixture::slack();
+        let sent = place.send(&format!("slack:{person}"), "hi").await;
+        assert_eq!(sent["chat_id"], "D12345678", "{person}");
+        assert_eq!(place.paths(), ["/conversations.open", "/chat.postMessage"]);
+        assert_eq!(place.fields("channel"), ["D12345678"]);
+    }
     let place = SendFixture::slack();
-    let sent = place.send("slack:U12345678", "hi").await;
-    assert_eq!(sent["chat_id"], "D12345678");
-    assert_eq!(place.paths(), ["/conversations.open", "/chat.postMessage"]);
-    assert_eq!(place.fields("channel"), ["D12345678"]);
     place.server.fail(
         "conversations.open",
         PlatformFault::NotOk("missing_scope".into()),

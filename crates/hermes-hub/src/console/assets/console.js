@@ -10,6 +10,8 @@ foldMenu();
 
 const language = document.documentElement.lang;
 const shortTime = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
+const number = new Intl.NumberFormat(language);
+const plural = new Intl.PluralRules(language);
 const longTime = new Intl.DateTimeFormat(language, { dateStyle: "full", timeStyle: "long" });
 const showTimes = (root) => {
   for (const time of root.querySelectorAll("time[datetime]")) {
@@ -156,8 +158,8 @@ if (main) {
   };
   const announce = (change) => {
     const sentences = ["waiting", "ended"].filter((kind) => change[kind] > 0).map((kind) => {
-      const form = change[kind] === 1 ? "One" : "Other";
-      return announcement.dataset[kind + form].replace("{n}", change[kind]);
+      const sentence = announcement.getAttribute(`data-${kind}-${plural.select(change[kind])}`);
+      return (sentence ?? announcement.getAttribute(`data-${kind}-other`)).replace("{n}", number.format(change[kind]));
     });
     if (!sentences.length) return;
     // The same words again are news only if they were gone.

@@ -9,6 +9,7 @@ const BUSY_EVENTS = 4;
 const BUSY_INTERVAL = 150;
 
 const clock = new Intl.DateTimeFormat(document.documentElement.lang, { timeStyle: "medium" });
+const seconds = new Intl.NumberFormat(document.documentElement.lang, { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const connection = document.getElementById("connection");
 const announcement = document.getElementById("announce");
 let source = null;
@@ -62,7 +63,7 @@ const drawLog = (list) => {
     step.classList.toggle("failed", event.error);
     const took = document.createElement("span");
     took.className = "quiet";
-    took.textContent = `${event.duration.toFixed(2)} s`;
+    took.textContent = `${seconds.format(event.duration)} s`;
     step.querySelector("code")?.after(" ", took);
   };
   const dropOld = () => {

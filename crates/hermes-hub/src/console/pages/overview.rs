@@ -12,7 +12,6 @@ use crate::{
         chart::{self, Sparkline, sparkline},
         frame::Frame,
         request::PageRequest,
-        view::duration,
     },
     service::overview::{Activity, ActivityStep, HubOverview, TenantAlertKind, TenantCount},
 };
@@ -32,6 +31,8 @@ struct OverviewPage {
     version: VersionView,
     /// The nodes that the Hub has, for those who may see them.
     nodes: Option<NodeCounts>,
+    /// Whether this node can do its work, for the same.
+    health: Option<NodeHealth>,
     /// A tenant is the next thing to make.
     is_empty: bool,
 }
@@ -100,6 +101,21 @@ struct OverviewNode {
     seen_at: Time,
 }
 
+/// What load balancers are told of this node.
+#[derive(Deserialize)]
+struct NodeHealth {
+    status: String,
+    database: bool,
+    objects: bool,
+    disk: bool,
+}
+
+impl NodeHealth {
+    fn is_ready(&self) -> bool {
+        self.status == "ready"
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct VersionView {
@@ -119,6 +135,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         overview = Some(found);
     }
     let nodes = add_nodes(&request, &mut needs).await?;
+    let health = add_health(&request, &mut needs).await?;
     let (counts, activity) = match overview {
         Some(found) => (found.tenants, found.activity),
         None => (Vec::new(), None),
@@ -134,6 +151,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         counts,
         // One person does not need to know of nodes.
         nodes: nodes.filter(|_| request.only_tenant().is_none()),
+        health,
         version: request.read("version", json!({})).await?,
     })
 }
@@ -274,6 +292,39 @@ async fn add_nodes(
     Ok(Some(counts))
 }
 
+/// What this node lacks stands before everything else: without it, the rest fails too.
+async fn add_health(
+    request: &PageRequest,
+    needs: &mut Vec<PendingAction>,
+) -> Result<Option<NodeHealth>, Problem> {
+    if !request.may("list_nodes") {
+        return Ok(None);
+    }
+    let health: NodeHealth = request.read("readyz", json!({})).await?;
+    let parts = [
+        (health.database, "overview.no_database"),
+        (health.objects, "overview.no_objects"),
+        (health.disk, "overview.no_disk"),
+    ];
+    let missing = parts.into_iter().filter(|(is_there, _)| !is_there);
+    let (address, fix) = match request.only_tenant() {
+        Some(tenant) => (format!("/tenants/{tenant}/limits"), "overview.fix.quota"),
+        None => ("/nodes".to_owned(), "overview.fix.node"),
+    };
+    let missing = missing.map(|(_, what)| PendingAction {
+        what,
+        subject: String::new(),
+        reason: request.texts.get("overview.ill").to_owned(),
+        at: None,
+        address: address.clone(),
+        fix,
+    });
+    let mut all: Vec<_> = missing.collect();
+    all.append(needs);
+    *needs = all;
+    Ok(Some(health))
+}
+
 fn show_activity(page: &Frame, activity: &Activity) -> ActivityView {
     let steps = &activity.steps;
     let values = |value: fn(&ActivityStep) -> u64| steps.iter().map(value).collect::<Vec<u64>>();
@@ -294,7 +345,7 @@ fn show_activity(page: &Frame, activity: &Activity) -> ActivityView {
             chart("overview.runs", sum(&runs), &runs),
             chart("overview.tokens", sum(&tokens), &tokens),
             chart("overview.errors", sum(&failed), &failed),
-            chart("overview.latency", duration(slowest), &took),
+            chart("overview.latency", page.duration(slowest), &took),
         ],
         rows: steps
             .iter()
@@ -304,7 +355,7 @@ fn show_activity(page: &Frame, activity: &Activity) -> ActivityView {
                 runs: step.runs,
                 failed: step.failed,
                 tokens: step.tokens,
-                took: duration(step.median_millis.unwrap_or(0)),
+                took: page.duration(step.median_millis.unwrap_or(0)),
             })
             .collect(),
     }

@@ -176,7 +176,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     let is_live = !run.status.is_final();
     let begin = asked.started_at.unwrap_or(run.created_at);
     let end = if is_live { Time::now() } else { run.updated_at };
-    let timeline = Timeline::new(&read.steps, begin, end);
+    let timeline = Timeline::new(&read.steps, begin, end, request.texts);
     let calls = read.steps.iter().filter(|step| step.is_tool()).count();
     if run.output.as_deref() == read.steps.last().map(|step| step.text.as_str()) {
         // The answer stands above the steps.
@@ -212,7 +212,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         beginning: (first > 0).then(|| request.address_with("from", "0")),
         filters: filters(&request, only),
         last: read.last.max(first),
-        took: seconds(end.millis() - begin.millis()),
+        took: seconds(request.texts, end.millis() - begin.millis()),
         cost: asked.cost.map(|cost| format!("{cost:.4}")),
         session,
         follows: is_live && read.last.max(first) >= run.last_event_id,
@@ -281,7 +281,7 @@ async fn shown_steps(
             }
         }
         shown.push(StepView {
-            after: seconds(step.at.millis() - begin.millis()),
+            after: seconds(request.texts, step.at.millis() - begin.millis()),
             details_address,
             details,
             step,

@@ -102,10 +102,8 @@ impl CallOutcome {
 
 /// Types that browsers show as a picture and run nothing of.
 fn is_picture(mime_type: &str) -> bool {
-    matches!(
-        mime_type,
-        "image/png" | "image/jpeg" | "image/gif" | "image/webp" | "image/bmp"
-    )
+    // Models do not know bitmaps.
+    hermes_config::is_image_type(mime_type) || mime_type == "image/bmp"
 }
 
 fn is_sound(mime_type: &str) -> bool {

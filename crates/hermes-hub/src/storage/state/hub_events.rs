@@ -146,7 +146,7 @@ pub trait HubEventStore {
 
     async fn hub_event_range(&self) -> Result<HubEventRange, StateError>;
 
-    /// Changes whenever this process has stored an event.
+    /// Changes whenever this process has stored an event, and soon after another node has.
     fn hub_event_notice(&self) -> watch::Receiver<u64>;
 
     async fn forget_hub_events(&self, before: Time) -> Result<u64, StateError>;

@@ -23,6 +23,8 @@ pub enum Notice {
     Commands {
         node: String,
     },
+    /// Events of the Hub were stored. The state itself wakes those who wait for them.
+    Events,
     /// Anything: notices may have been lost.
     Everything,
 }
@@ -38,6 +40,7 @@ impl Notice {
             Self::Group(group) => format!("group:{group}"),
             Self::Run(run) => format!("run:{run}"),
             Self::Commands { node } => format!("commands:{node}"),
+            Self::Events => "events".to_owned(),
             Self::Everything => "everything".to_owned(),
         }
     }
@@ -48,6 +51,7 @@ impl Notice {
             None if word == "work" => Some(Self::Work),
             None if word == "documents" => Some(Self::Documents),
             None if word == "skills" => Some(Self::Skills),
+            None if word == "events" => Some(Self::Events),
             Some(("tenant", id)) => TenantId::parse(id).ok().map(Self::Tenant),
             Some(("group", id)) => GroupId::parse(id).ok().map(Self::Group),
             Some(("run", id)) => RunId::parse(id).ok().map(Self::Run),
@@ -83,6 +87,7 @@ mod tests {
             Notice::Group(GroupId::parse("team").unwrap()),
             Notice::Run(RunId::random().unwrap()),
             Notice::Commands { node: "n1".into() },
+            Notice::Events,
             Notice::Everything,
         ];
         for notice in notices {

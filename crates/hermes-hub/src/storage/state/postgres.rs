@@ -83,7 +83,7 @@ pub struct PostgresState {
     leases: leases::HeldEpochs,
     notices: notices::NodeNotices,
     changes: seen_changes::ChangeWatch,
-    /// Counts events of the Hub that this process has stored.
+    /// Counts events of the Hub that this process has stored, and notices of those that other nodes have.
     event_stored: watch::Sender<u64>,
     /// Changes of tenants that are made together.
     tenant_updates: Arc<TenantUpdates>,

@@ -1,6 +1,12 @@
 //! The effective documents for all tenants, cached until they change.
 
-use std::{num::NonZeroU32, sync::LazyLock};
+use std::{
+    num::NonZeroU32,
+    sync::{
+        LazyLock,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use hermes_protocol::{Policy, RunLimits};
 use serde_json::{Map, Value};
@@ -50,7 +56,11 @@ pub(crate) struct EffectiveDocuments {
     config: Map<String, Value>,
     specialization: String,
     revisions: [(DocumentKind, u64); 3],
+    /// When their load began, among those of this process.
+    load_number: u64,
 }
+
+static NEXT_LOAD: AtomicU64 = AtomicU64::new(0);
 
 static EMPTY: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
 
@@ -59,6 +69,8 @@ impl EffectiveDocuments {
         state: &dyn State,
         baseline: DocumentDefaults,
     ) -> Result<Self, StateError> {
+        // First: what is read has all that was stored before.
+        let load_number = NEXT_LOAD.fetch_add(1, Ordering::SeqCst);
         let written = state.document(DocumentKind::Policy).await?;
         let impact = state.document(DocumentKind::TenantImpact).await?;
         let specialization = state.document(DocumentKind::Specialization).await?;
@@ -88,6 +100,7 @@ impl EffectiveDocuments {
             config: impact::content_or_default(impact).0,
             specialization: specialization.unwrap_or_default(),
             revisions,
+            load_number,
         })
     }
 
@@ -95,12 +108,18 @@ impl EffectiveDocuments {
         self.revisions.to_vec()
     }
 
-    /// Whether any document has an older revision than in `other`.
+    /// Whether `other` was asked for later. Revisions do not tell: a replica that takes the place of the server may have
+    /// older ones, or other documents of the same revision.
     pub(crate) fn is_older_than(&self, other: &Self) -> bool {
-        self.revisions
-            .iter()
-            .zip(&other.revisions)
-            .any(|((_, own), (_, other))| own < other)
+        self.load_number < other.load_number
+    }
+
+    /// Whether both say the same to agents.
+    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+        self.revisions == other.revisions
+            && self.policy == other.policy
+            && self.config == other.config
+            && self.specialization == other.specialization
     }
 
     pub(crate) fn policy(&self) -> &Policy {

@@ -1,6 +1,8 @@
 //! Texts that tenants, models, servers and files write: markup, scripts, marks that turn the direction of writing, and
 //! 100 KB of it. Every field has a name in its text, by which it is found on the pages.
 
+mod reported;
+
 use std::{collections::BTreeSet, fs, sync::Arc};
 
 use hermes_config::Home;
@@ -178,10 +180,11 @@ async fn write_fields(hub: &TestHub, writing: Writing) -> BTreeSet<&'static str>
     written.extend(write_conversation(hub, writing).await);
     written.extend(start_runs(hub, writing).await);
     written.extend(write_job(hub, writing));
+    written.extend(reported::write_reports(hub, writing).await);
     written
 }
 
-async fn write_conversation(hub: &TestHub, writing: Writing) -> [&'static str; 5] {
+async fn write_conversation(hub: &TestHub, writing: Writing) -> [&'static str; 6] {
     let home = Home::at(hub.home("acme"));
     let store = Store::open(&home, Access::ReadWrite).await.unwrap();
     let session = SessionId::parse("talk").unwrap();
@@ -206,8 +209,23 @@ async fn write_conversation(hub: &TestHub, writing: Writing) -> [&'static str; 5
     for message in [asked, called, result] {
         store.append(&session, &message).await.unwrap();
     }
+    // As a model may call it, which has a hundred characters at most.
+    let titled = SessionId::parse("titled").unwrap();
+    let new = NewSession::new(titled.clone(), "telegram");
+    store.create_session(&new).await.unwrap();
+    let title = format!("{}<script>alert(1)</script>\u{202e}", mark("title"));
+    store.set_first_title(&titled, &title).await.unwrap();
+    let said = NewMessage::new(Role::User, Content::Text("hello".into()));
+    store.append(&titled, &said).await.unwrap();
     store.close().await;
-    ["asked", "answered", "toolname", "arguments", "result"]
+    [
+        "asked",
+        "answered",
+        "toolname",
+        "arguments",
+        "result",
+        "title",
+    ]
 }
 
 /// A job as an agent may store it: everything in its file is a text of somebody.

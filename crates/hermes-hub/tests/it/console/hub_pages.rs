@@ -1,5 +1,6 @@
 //! Nodes, webhooks, events, and how programs connect.
 
+use reqwest::{Method, header};
 use serde_json::json;
 
 use super::ConsoleBrowser;
@@ -110,4 +111,43 @@ async fn what_happened_last_comes_first_and_only_of_tenants_that_may_be_seen() {
     let bound = ConsoleBrowser::with_rights(&hub, rights).await;
     let page = bound.get("/events").await.expect_status(200);
     page.assert_lacks("beta");
+}
+
+#[tokio::test]
+async fn files_of_pages_are_compressed_for_browsers_that_take_it() {
+    let hub = TestHub::new().await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let page = admin.get("/").await.expect_status(200);
+    let scripts = page.attributes("src").into_iter();
+    let scripts: Vec<String> = scripts.filter(|address| address.ends_with(".js")).collect();
+    assert!(scripts.len() > 1, "{scripts:?}");
+    for script in scripts {
+        let ask = async |accepted: &str| {
+            let request = admin.request(Method::GET, &script);
+            let request = request.header(header::ACCEPT_ENCODING, accepted);
+            let answer = request.send().await.unwrap();
+            assert_eq!(answer.status(), 200, "{script}");
+            assert_eq!(answer.headers()[header::VARY], "accept-encoding");
+            let encoding = answer.headers().get(header::CONTENT_ENCODING).cloned();
+            (encoding, answer.bytes().await.unwrap())
+        };
+        let (encoding, packed) = ask("gzip, deflate, br, zstd").await;
+        assert_eq!(encoding.unwrap(), "zstd");
+        for refused in ["gzip, br", "br, zstd;q=0", "identity"] {
+            let (encoding, plain) = ask(refused).await;
+            assert!(encoding.is_none(), "{refused}");
+            assert!(packed.len() * 2 < plain.len(), "{script}");
+            let unpacked = zstd::bulk::decompress(&packed, plain.len()).unwrap();
+            assert_eq!(unpacked, plain, "{script}");
+        }
+    }
+    // Beside the token of the forms, the length of a text of others would tell of both.
+    let request = admin.request(Method::GET, "/");
+    let page = request.header(header::ACCEPT_ENCODING, "zstd").send().await;
+    assert!(
+        !page
+            .unwrap()
+            .headers()
+            .contains_key(header::CONTENT_ENCODING)
+    );
 }

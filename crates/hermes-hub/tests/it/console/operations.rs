@@ -16,7 +16,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("get_tenant_access", "the tenant has it"),
     ("healthz", "for load balancers"),
     ("openapi", "the reference at /docs shows it"),
-    ("readyz", "for load balancers"),
     ("stat_share_path", "the list of a folder has it"),
     ("sync_context", "copies files to the machine of a program"),
     ("update_mcp_server", "the form has the whole entry"),

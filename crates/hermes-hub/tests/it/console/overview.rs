@@ -98,3 +98,27 @@ async fn runs_of_the_day_are_drawn_with_their_numbers_beside() {
     let page = speaks.get("/").await.expect_status(200);
     page.assert_shows("Die Zahlen");
 }
+
+#[tokio::test]
+async fn a_hub_that_cannot_work_says_so_before_everything_else() {
+    let hub = TestHub::new().await;
+    hub.tenant(json!({"id": "acme", "start": false})).await;
+    observe(&hub, "acme", "StorageWithinQuota", "97 % used").await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let well = admin.get("/").await.expect_status(200);
+    well.assert_shows("<span class=\"state ready\">healthy</span>");
+    // Somebody has unmounted it.
+    let shares = hub.directory.path().join("hub/shares");
+    std::fs::rename(&shares, shares.with_extension("away")).unwrap();
+    let ill = admin.get("/").await.expect_status(200);
+    ill.assert_shows("<span class=\"state failed\">needs repair</span>");
+    let place = |text: &str| ill.text.find(text).unwrap_or_else(|| panic!("no {text}"));
+    assert!(place("Files and shares cannot be read or written.") < place("97 % used"));
+    assert!(place("hermes hub doctor") < place("97 % used"));
+    // Whoever is of one tenant can do nothing about it.
+    let rights = json!({"role": "viewer", "tenants": ["acme"]});
+    let bound = ConsoleBrowser::with_rights(&hub, rights).await;
+    let page = bound.get("/").await.expect_status(200);
+    page.assert_lacks("needs repair");
+    page.assert_lacks("hermes hub doctor");
+}

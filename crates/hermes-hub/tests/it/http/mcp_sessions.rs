@@ -59,10 +59,21 @@ async fn a_session_is_its_tokens_alone() {
 
 #[tokio::test]
 async fn revoking_a_token_ends_its_sessions_and_streams() {
+    const END: Duration = Duration::from_secs(2);
     let site = TestHub::new().await;
     site.tenant(json!({"id": "acme"})).await;
-    let (id, token) = viewer(&site).await;
-    let McpEra::Session(session) = mcp_client::open_session(&site, &token).await else {
+    let mut took = Vec::new();
+    // A machine under load may be slow a few times, not every time.
+    while took.last().is_none_or(|last| *last >= END) {
+        assert!(took.len() < 8, "they ended after {took:?}");
+        took.push(revoke_and_wait(&site).await);
+    }
+}
+
+/// How long the streams of a token go on after it was revoked.
+async fn revoke_and_wait(site: &TestHub) -> Duration {
+    let (id, token) = viewer(site).await;
+    let McpEra::Session(session) = mcp_client::open_session(site, &token).await else {
         unreachable!()
     };
     let stream = site
@@ -73,7 +84,7 @@ async fn revoking_a_token_ends_its_sessions_and_streams() {
     assert_eq!(stream.status(), 200);
     let params = json!({"notifications": {"toolsListChanged": true}});
     let listening = mcp_client::mcp_request(
-        &site,
+        site,
         &token,
         &McpEra::Stateless,
         "subscriptions/listen",
@@ -91,13 +102,14 @@ async fn revoking_a_token_ends_its_sessions_and_streams() {
         .expect("streams go on");
     one.unwrap();
     other.unwrap();
-    assert!(began.elapsed().as_secs() < 20);
+    let took = began.elapsed();
     assert_eq!(
         site.send(site.request(&token, Method::GET, "/v1/whoami"))
             .await
             .status,
         401
     );
+    took
 }
 
 #[tokio::test]

@@ -1,12 +1,18 @@
 //! The private routes: for tenants' own agents and their groups only.
 
+use std::time::{Duration, Instant};
+
 use hermes_config::{Secret, bot_lock::BotId};
 use reqwest::{Client, Method};
 use serde_json::{Value, json};
-use tokio::{net::UnixListener, task::JoinSet};
+use tokio::{
+    io::AsyncReadExt,
+    net::{UnixListener, UnixStream},
+    task::JoinSet,
+};
 use tokio_util::sync::CancellationToken;
 
-use crate::test_hub::{HttpAnswer, TestHub};
+use crate::test_hub::{HttpAnswer, TIMEOUT, TestHub};
 
 struct PrivateApiFixture {
     site: TestHub,
@@ -202,6 +208,28 @@ async fn wrong_keys_are_written_down_but_do_not_fill_the_log() {
     let expected = format!("{} from the private socket", 100 - written);
     assert_eq!(left_out.len(), 1);
     assert_eq!(left_out[0].target.as_deref(), Some(expected.as_str()));
+}
+
+#[tokio::test]
+async fn processes_that_ask_for_nothing_do_not_use_up_the_private_socket() {
+    let inside = PrivateApiFixture::new().await;
+    let socket = inside.site.directory.path().join("private.sock");
+    let begun = Instant::now();
+    // More than one process may have at once.
+    let mut idle = Vec::new();
+    for _ in 0..300 {
+        idle.push(UnixStream::connect(&socket).await.unwrap());
+    }
+    let reply = inside
+        .send_request(&inside.acme, Method::GET, "/internal/v1/shares", None)
+        .await;
+    assert_eq!(reply.status, 200, "{}", reply.text);
+    let mut byte = [0];
+    let closed = tokio::time::timeout(TIMEOUT, idle[0].read(&mut byte)).await;
+    assert!(matches!(closed, Ok(Ok(0) | Err(_))), "{closed:?}");
+    // Sooner than a silent connection is closed that nobody needs the place of.
+    let taken = begun.elapsed();
+    assert!(taken < Duration::from_secs(15), "{taken:?}");
 }
 
 #[tokio::test]

@@ -6,8 +6,11 @@ use hermes_testkit::eventually_some;
 use reqwest::Method;
 use serde_json::json;
 
-use super::cluster::{Cluster, TIMEOUT};
+use super::cluster::{Cluster, Node, TIMEOUT};
 use crate::mcp_client::{McpEra, call_for_text, mcp_request, open_session};
+
+/// Streams of a token that was revoked end within this time.
+const TOKEN_END: Duration = Duration::from_secs(2);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_goes_on_at_another_node_in_both_eras() {
@@ -45,14 +48,31 @@ async fn revoking_a_token_at_one_node_ends_its_streams_at_another() {
     let (one, other) = cluster.holder_and_other("acme").await;
     let run = one.run("acme", "wait").await;
     one.run_becomes("acme", &run, "running").await;
+    let run = format!("/v1/tenants/acme/runs/{run}");
+    let events = format!("{run}/events");
+    let others = other
+        .site
+        .request(&other.site.admin, Method::GET, &events)
+        .send();
+    let mut others = others.await.unwrap();
+    let mut took = Vec::new();
+    // A machine under load may be slow a few times, not every time.
+    while took.last().is_none_or(|last| *last >= TOKEN_END) {
+        assert!(took.len() < 8, "they ended after {took:?}");
+        took.push(revoke_and_wait(&one, &other, &events).await);
+    }
+    // The token ended, not the run, nor what others see of it.
+    assert_eq!(one.site.get(&run).await.expect(200)["status"], "running");
+    assert!(others.chunk().await.unwrap().is_some());
+}
+
+/// How long the streams of a token go on at a node after it was revoked at the other.
+async fn revoke_and_wait(one: &Node, other: &Node, events: &str) -> Duration {
     let viewer = json!({"name": "a", "role": "viewer"});
     let minted = one.site.post("/v1/tokens", &viewer).await.expect(201);
     let token = minted["token"].as_str().unwrap();
-    let run = format!("/v1/tenants/acme/runs/{run}");
-    let events = format!("{run}/events");
-    let watch = |token: &str| other.site.request(token, Method::GET, &events).send();
-    let mut others = watch(&other.site.admin).await.unwrap();
-    let watched = watch(token).await.unwrap();
+    let watched = other.site.request(token, Method::GET, events).send();
+    let watched = watched.await.unwrap();
     let McpEra::Session(session) = open_session(&other.site, token).await else {
         unreachable!()
     };
@@ -72,12 +92,7 @@ async fn revoking_a_token_at_one_node_ends_its_streams_at_another() {
     let (watched, stream) = ended.expect("the streams go on");
     watched.unwrap();
     stream.unwrap();
-    // Two seconds; the rest is for a machine under load.
-    let took = revoked_at.elapsed();
-    assert!(took < Duration::from_secs(15), "they ended after {took:?}");
-    // The token ended, not the run, nor what others see of it.
-    assert_eq!(one.site.get(&run).await.expect(200)["status"], "running");
-    assert!(others.chunk().await.unwrap().is_some());
+    revoked_at.elapsed()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,10 @@ use hermes_hub::{
         state::{PostgresOptions, PostgresState, State},
     },
 };
-use hermes_testkit::{eventually_some, postgres::TestDatabase};
+use hermes_testkit::{
+    eventually_some,
+    postgres::{Pgbouncer, TestDatabase},
+};
 use serde_json::{Value, json};
 use sqlx::Connection as _;
 use tempfile::TempDir;
@@ -44,6 +47,11 @@ impl Cluster {
     pub(crate) async fn new() -> Self {
         let database = TestDatabase::create();
         let url = database.url();
+        Self::over(database, url).await
+    }
+
+    /// Nodes that reach this database at this address.
+    pub(crate) async fn over(database: TestDatabase, url: String) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let state = open_state(&url, "setup").await;
         let key_file = directory.path().join("secret.key");
@@ -111,7 +119,29 @@ impl Cluster {
         self.node_with(id, &self.url, change).await
     }
 
+    /// A node whose statements go through a pooler. Notices come from the other address, if there is one.
+    pub(crate) async fn node_behind(
+        &self,
+        id: &str,
+        pooler: &Pgbouncer,
+        listen_url: Option<String>,
+    ) -> Node {
+        let mut options = database_options(&pooler.url());
+        options.listen_url = listen_url.map(Into::into);
+        let state = PostgresState::open(&options, id).await.unwrap();
+        self.node_over(Arc::new(state), id, |_| {}).await
+    }
+
     async fn node_with(&self, id: &str, url: &str, change: impl FnOnce(&mut Settings)) -> Node {
+        self.node_over(open_state(url, id).await, id, change).await
+    }
+
+    async fn node_over(
+        &self,
+        state: Arc<dyn State>,
+        id: &str,
+        change: impl FnOnce(&mut Settings),
+    ) -> Node {
         let directory = self.directory.path().join(id);
         std::fs::create_dir_all(&directory).unwrap();
         let mut settings = Settings::for_directory(&directory).unwrap();
@@ -123,7 +153,6 @@ impl Cluster {
         settings.drain_seconds = 5;
         settings.allow_private_webhooks = true;
         change(&mut settings);
-        let state = open_state(url, id).await;
         let agents = ScriptedRuntime::new();
         let parts = HubParts {
             state: Arc::clone(&state),
@@ -141,13 +170,17 @@ impl Cluster {
     }
 }
 
-pub(crate) async fn open_state(url: &str, node: &str) -> Arc<dyn State> {
-    let options = PostgresOptions {
+fn database_options(url: &str) -> PostgresOptions {
+    PostgresOptions {
         url: url.to_owned().into(),
         listen_url: None,
         max_connections: 6,
         timeout: Duration::from_secs(5),
-    };
+    }
+}
+
+pub(crate) async fn open_state(url: &str, node: &str) -> Arc<dyn State> {
+    let options = database_options(url);
     Arc::new(PostgresState::open(&options, node).await.unwrap())
 }
 

@@ -7,7 +7,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, Node, TIMEOUT};
-use crate::webhook_target::WebhookTarget;
+use crate::{console::live::assert_changes_are_heard_in_time, webhook_target::WebhookTarget};
 
 const TENANTS: usize = 20;
 
@@ -74,4 +74,11 @@ async fn each_webhook_is_sent_once_by_all_nodes_together() {
     let received = target.received();
     let ids: HashSet<&str> = received.iter().map(|one| one.id.as_str()).collect();
     assert_eq!((ids.len(), received.len()), (TENANTS, TENANTS));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_open_at_another_node_hears_of_a_change_within_a_second() {
+    let cluster = Cluster::new().await;
+    let (one, other) = (cluster.node("n1").await, cluster.node("n2").await);
+    assert_changes_are_heard_in_time(&one.site, &other.site).await;
 }

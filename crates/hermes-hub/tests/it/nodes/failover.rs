@@ -9,8 +9,7 @@ use super::cluster::{Cluster, TIMEOUT};
 
 const LEASE_SECONDS: u64 = 6;
 
-/// Lease + 5 s, and what a machine under load adds to that.
-const FAILOVER: Duration = Duration::from_secs(LEASE_SECONDS + 5 + 20);
+const FAILOVER: Duration = Duration::from_secs(LEASE_SECONDS + 5);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tenants_of_a_node_that_is_gone_go_on_elsewhere() {
@@ -22,14 +21,11 @@ async fn the_tenants_of_a_node_that_is_gone_go_on_elsewhere() {
     let late = one.run("acme", "tool wait say=1").await;
     one.run_has_events("acme", &early, 2).await;
     one.run_has_events("acme", &late, 3).await;
-    let gone = Instant::now();
     one.state.close().await;
     let taken = eventually_some(TIMEOUT, async || {
         (other.holder("acme").await.as_deref() == Some("n2")).then_some(())
     });
     taken.await.expect("nobody takes the lease");
-    let took = gone.elapsed();
-    assert!(took < FAILOVER, "fail-over took {took:?}");
     other.agents.release("say=1 wait");
     other.run_becomes("acme", &early, "completed").await;
     let failed = other.run_becomes("acme", &late, "failed").await;
@@ -42,6 +38,33 @@ async fn the_tenants_of_a_node_that_is_gone_go_on_elsewhere() {
         (one.agents.status(&tenant).await == ProcessStatus::Stopped).then_some(())
     });
     stopped.await.expect("an agent runs without a lease");
+}
+
+/// How long until a home is changed whose node is gone.
+async fn fail_over() -> Duration {
+    let mut cluster = Cluster::new().await;
+    cluster.lease_seconds = LEASE_SECONDS;
+    let (one, other) = cluster.holder_and_other("acme").await;
+    let gone = Instant::now();
+    one.state.close().await;
+    let file = json!({"path": "a.txt", "content": "x"});
+    let changed = eventually_some(TIMEOUT, async || {
+        let path = "/v1/tenants/acme/files/content";
+        let written = other.site.put(path, &file).await;
+        (200..300).contains(&written.status).then_some(())
+    });
+    changed.await.expect("nobody works for the tenant");
+    gone.elapsed()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fail_over_takes_a_lease_and_five_seconds_at_most() {
+    let mut took = Vec::new();
+    // A machine under load may be slow a few times, not every time.
+    while took.last().is_none_or(|last| *last > FAILOVER) {
+        assert!(took.len() < 4, "fail-over took {took:?}");
+        took.push(fail_over().await);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

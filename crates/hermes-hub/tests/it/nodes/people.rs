@@ -99,11 +99,11 @@ async fn a_login_to_an_mcp_server_that_a_person_began_at_one_node_ends_at_any_ot
             .1
             .to_owned()
     };
-    // The browser comes back without any cookie.
+    // The browser comes back without any cookie, and its button is pressed.
     let end = async |node: &Node, state: &str| {
         let path = format!("/oauth/callback?code=c&state={state}");
         node.site
-            .send(node.site.request("", Method::GET, &path))
+            .send(node.site.request("", Method::POST, &path))
             .await
     };
     let logins = || {
@@ -142,7 +142,10 @@ async fn a_login_that_a_token_began_at_one_node_ends_at_any_other() {
         let url = begun["url"].as_str().unwrap();
         let state = url.split_once("state=").unwrap().1;
         let path = format!("/oauth/callback?code=c&state={state}");
-        let page = to.site.send(to.site.request("", Method::GET, &path)).await;
-        assert_eq!(page.status, 200, "{}", page.text);
+        for (method, told) in [(Method::GET, "button"), (Method::POST, "Logged in")] {
+            let page = to.site.send(to.site.request("", method, &path)).await;
+            assert_eq!(page.status, 200, "{}", page.text);
+            assert!(page.text.contains(told), "{}", page.text);
+        }
     }
 }

@@ -361,6 +361,55 @@ async fn every_part_is_checked_before_the_first_is_made() {
 }
 
 #[tokio::test]
+async fn what_was_made_before_a_part_failed_is_told_and_the_same_document_does_the_rest() {
+    let site = prepared().await;
+    site.tenant(json!({"id": "acme", "start": false})).await;
+    // A file where the document has a directory: only writing shows it.
+    let home = site.home("acme");
+    let in_the_way = home.join("workspace/data");
+    std::fs::write(&in_the_way, "x").unwrap();
+    let failed = site.put(MANIFEST, &example()).await;
+    assert!(!failed.text.contains(SECRET), "{}", failed.text);
+    let failed = failed.expect(409);
+    let message = failed["message"].as_str().unwrap();
+    assert!(message.contains("was done before"), "{message}");
+    let details = failed["details"].as_array().unwrap();
+    let made: Vec<&str> = details
+        .iter()
+        .map(|detail| detail["field"].as_str().unwrap())
+        .collect();
+    for part in ["env.OPENAI_API_KEY", "soul", "skills.review"] {
+        assert!(made.contains(&part), "{part} in {made:?}");
+    }
+    // It is true of each part that is named, and of no other.
+    let start = home.join("workspace/notes/start.md");
+    assert_eq!(made.contains(&"files.notes/start.md"), start.exists());
+    let soul = std::fs::read_to_string(home.join("SOUL.md")).unwrap();
+    assert_eq!(soul, "You work for Acme.");
+    for part in ["files.data/prices.csv", "cron.week", "limits"] {
+        assert!(!made.contains(&part), "{part} in {made:?}");
+    }
+    let jobs = site.get("/v1/tenants/acme/agent-cron").await.expect(200);
+    assert_eq!(jobs["jobs"], json!([]));
+
+    std::fs::remove_file(&in_the_way).unwrap();
+    let done = site.put(MANIFEST, &example()).await.expect(200);
+    let done = outcomes(&done);
+    for (part, outcome) in &done {
+        let is_left = !made.contains(&part.as_str());
+        assert!(is_left || outcome == "unchanged", "{part}: {outcome}");
+    }
+    for part in ["files.data/prices.csv", "cron.week"] {
+        let created = (part.to_owned(), "created".to_owned());
+        assert!(done.contains(&created), "{part} in {done:?}");
+    }
+    let prices = std::fs::read_to_string(home.join("workspace/data/prices.csv")).unwrap();
+    assert_eq!(prices, "a;1\n");
+    let jobs = site.get("/v1/tenants/acme/agent-cron").await.expect(200);
+    assert_eq!(jobs["jobs"][0]["name"], "week");
+}
+
+#[tokio::test]
 async fn the_same_document_is_taken_as_yaml_and_mistakes_are_told_with_their_place() {
     let site = prepared().await;
     let put = async |media: &str, text: &str| {

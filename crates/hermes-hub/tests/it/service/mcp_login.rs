@@ -38,10 +38,18 @@ async fn begin(site: &TestHub, token: &str) -> String {
     url.split_once("state=").unwrap().1.to_owned()
 }
 
-/// What a browser gets at the callback.
+fn callback(state: &str) -> String {
+    format!("/oauth/callback?code=c&scope=more&state={state}")
+}
+
+/// What a browser gets at the callback, and then by the button of the page there.
 async fn end(site: &TestHub, state: &str) -> HttpAnswer {
-    let path = format!("/oauth/callback?code=c&scope=more&state={state}");
-    site.send(site.request("", Method::GET, &path)).await
+    let path = callback(state);
+    let page = site.send(site.request("", Method::GET, &path)).await;
+    if page.status != 200 {
+        return page;
+    }
+    site.send(site.request("", Method::POST, &path)).await
 }
 
 fn finished(agents: &ScriptedRuntime) -> Vec<(String, String)> {
@@ -88,6 +96,72 @@ async fn the_browser_ends_a_login_without_a_token() {
 }
 
 #[tokio::test]
+async fn whoever_comes_back_is_asked_first_whose_agent_is_to_use_the_account() {
+    let (site, agents) = site().await;
+    let somebody = json!({"name": "<b>Mallory</b>", "role": "operator"});
+    let somebody = site.token(somebody).await;
+    let state = begin(&site, &somebody).await;
+    let path = callback(&state);
+    let page = site.send(site.request("", Method::GET, &path)).await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    for told in ["&lt;b&gt;Mallory&lt;/b&gt;", "acme", "remote"] {
+        assert!(page.text.contains(told), "{told}: {}", page.text);
+    }
+    assert!(!page.text.contains("Logged in"), "{}", page.text);
+    let policy = page.header("content-security-policy");
+    for rule in ["default-src 'none'", "frame-ancestors 'none'"] {
+        assert!(policy.contains(rule), "{policy}");
+    }
+    // Nor is it handed on by a page of somebody else, who may know the address.
+    for (name, value) in [
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-site", "same-site"),
+        ("origin", "https://example.com"),
+        ("origin", "null"),
+    ] {
+        let pressed = site.request("", Method::POST, &path).header(name, value);
+        let refused = site.send(pressed).await;
+        assert_eq!(refused.status, 403, "{name}: {value}: {}", refused.text);
+    }
+    assert!(finished(&agents).is_empty());
+
+    let action = page.text.split_once("action=\"").unwrap().1;
+    let action = action.split_once('"').unwrap().0.replace("&amp;", "&");
+    let pressed = site
+        .request("", Method::POST, &format!("/oauth/callback{action}"))
+        .header("sec-fetch-site", "same-origin")
+        .header("origin", &site.url);
+    let page = site.send(pressed).await;
+    assert_eq!(page.status, 200, "{}", page.text);
+    assert!(page.text.contains("Logged in"), "{}", page.text);
+    assert_eq!(finished(&agents).len(), 1);
+}
+
+#[tokio::test]
+async fn who_refuses_at_the_authorization_server_is_not_asked_again() {
+    let (site, agents) = site().await;
+    let state = begin(&site, &site.admin).await;
+    let refusal = format!("/oauth/callback?error=access_denied&state={state}");
+    site.send(site.request("", Method::GET, &refusal)).await;
+    assert_eq!(finished(&agents).len(), 1);
+    // A code is one however its name is spelled.
+    let state = begin(&site, &site.admin).await;
+    let spelled = format!("/oauth/callback?error=x&%63ode=c&state={state}");
+    site.send(site.request("", Method::GET, &spelled)).await;
+    assert_eq!(finished(&agents).len(), 1);
+}
+
+#[tokio::test]
+async fn the_token_that_began_a_login_ends_it_at_once() {
+    let (site, agents) = site().await;
+    let state = begin(&site, &site.admin).await;
+    let own = site.request(&site.admin, Method::GET, &callback(&state));
+    let page = site.send(own).await;
+    assert!(page.text.contains("Logged in"), "{}", page.text);
+    assert_eq!(finished(&agents).len(), 1);
+}
+
+#[tokio::test]
 async fn a_state_that_was_not_made_here_ends_nothing() {
     let (site, agents) = site().await;
     let state = begin(&site, &site.admin).await;
@@ -96,8 +170,11 @@ async fn a_state_that_was_not_made_here_ends_nothing() {
     changed[last] = if changed[last] == b'A' { b'B' } else { b'A' };
     let changed = String::from_utf8(changed).unwrap();
     for wrong in ["", "x", "AAAA", &changed, &state[1..]] {
-        let page = end(&site, wrong).await;
-        assert_eq!(page.status, 400, "{wrong}: {}", page.text);
+        for method in [Method::GET, Method::POST] {
+            let request = site.request("", method, &callback(wrong));
+            let page = site.send(request).await;
+            assert_eq!(page.status, 400, "{wrong}: {}", page.text);
+        }
     }
     let none = site
         .send(site.request("", Method::GET, "/oauth/callback"))
@@ -120,8 +197,10 @@ async fn somebody_elses_token_ends_nobody_elses_login() {
         .token(json!({"name": "operator", "role": "operator"}))
         .await;
     let path = format!("/oauth/callback?code=c&state={state}");
-    let page = site.send(site.request(&operator, Method::GET, &path)).await;
-    assert_eq!(page.status, 403, "{}", page.text);
+    for method in [Method::GET, Method::POST] {
+        let page = site.send(site.request(&operator, method, &path)).await;
+        assert_eq!(page.status, 403, "{}", page.text);
+    }
     let address = format!("{}{path}", site.url);
     let by = async |token: &str, login: &str, address: &str| {
         let request = site.request(token, Method::POST, login);
@@ -149,8 +228,11 @@ async fn a_token_that_was_revoked_meanwhile_ends_its_login() {
     let state = begin(&site, made["token"].as_str().unwrap()).await;
     let id = made["id"].as_str().unwrap();
     site.delete(&format!("/v1/tokens/{id}")).await.expect(204);
-    let page = end(&site, &state).await;
-    assert_eq!(page.status, 403, "{}", page.text);
+    for method in [Method::GET, Method::POST] {
+        let request = site.request("", method, &callback(&state));
+        let page = site.send(request).await;
+        assert_eq!(page.status, 403, "{}", page.text);
+    }
     assert!(finished(&agents).is_empty());
 }
 

@@ -37,6 +37,8 @@ mod recorded_statements;
 #[path = "state/runs.rs"]
 mod runs;
 mod schema;
+#[path = "state/secrets.rs"]
+mod secrets;
 #[path = "state/skill_library.rs"]
 mod skill_library;
 #[path = "state/tenant_updates.rs"]

@@ -91,6 +91,25 @@ fn lists_come_in_pages() {
 }
 
 #[test]
+fn made_pages_have_all_their_tools_and_an_end() {
+    let client = Client::legacy(Behaviour::new().lists(|lists| {
+        lists.made_pages = 3;
+        lists.page_size = Some(2);
+    }));
+    let page = |cursor: &str| {
+        let params = json!({ "cursor": cursor });
+        client.request("tools/list", &params)["result"].clone()
+    };
+    let middle = page("1");
+    assert_eq!(middle["tools"][0]["name"], "tool_2");
+    assert_eq!(middle["tools"][1]["name"], "tool_3");
+    assert_eq!(middle["nextCursor"], "2");
+    let last = page("2");
+    assert_eq!(last["tools"].as_array().unwrap().len(), 2);
+    assert!(last.get("nextCursor").is_none(), "{last}");
+}
+
+#[test]
 fn cursors_can_repeat_or_never_end() {
     let next = |behaviour: Behaviour, cursor: &str| {
         let client = Client::legacy(behaviour);

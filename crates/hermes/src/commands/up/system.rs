@@ -173,10 +173,10 @@ impl UpSystem {
         self.home.as_ref().map(OwnHome::gateway)
     }
 
-    /// What a browser opens, if there is a Hub: the link that signs in, or the console.
-    pub(super) fn console_address(&self) -> Option<Secret<String>> {
-        let link = self.link.clone();
-        link.or_else(|| self.hosted.as_ref().map(|hosted| hosted.url().into()))
+    /// What a browser opens: the link that signs in. Whoever has signed in before has a tab or a bookmark of their own,
+    /// and is not given another one with every start.
+    pub(super) fn sign_in_link(&self) -> Option<Secret<String>> {
+        self.link.clone()
     }
 
     /// Lets requests and runs end.

@@ -2,6 +2,7 @@
 //!
 //! What a person does is a script in Node, in the folder of this module: [`Visit`] runs one and answers its steps.
 
+mod form_pages;
 mod scenes;
 mod walk;
 

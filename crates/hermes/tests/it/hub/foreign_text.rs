@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use crate::{
     harness::{
+        nasty_conversation::{CONVERSATION, store_nasty_conversation},
         terminal::{NASTY, clean},
         test_home::wait_until,
     },
@@ -13,8 +14,8 @@ use crate::{
 };
 
 /// A Hub on which everything that somebody can name or write is a text that steers terminals.
-fn hub_with_nasty_texts() -> (HubProcess, String) {
-    let hub = HubProcess::with_examples(&[]);
+fn hub_with_nasty_texts(settings: &[&str]) -> (HubProcess, String) {
+    let hub = HubProcess::with_examples(settings);
     let label = format!("note={NASTY}");
     for arguments in [
         &[
@@ -86,7 +87,7 @@ fn escaped() -> String {
 
 #[test]
 fn no_command_about_tenants_lets_their_texts_steer_the_terminal() {
-    let (hub, run) = hub_with_nasty_texts();
+    let (hub, run) = hub_with_nasty_texts(&[]);
     let of = ["--tenant", "tenant_123"];
     let tenant = "tenant_123";
     let ended = hub.json(&["tenant", "runs", tenant, &run]);
@@ -164,8 +165,55 @@ fn no_command_about_tenants_lets_their_texts_steer_the_terminal() {
 }
 
 #[test]
+fn feeds_servers_and_conversations_of_tenants_do_not_steer_the_terminal() {
+    let (hub, _) = hub_with_nasty_texts(&["webhooks.allow_private=true"]);
+    let tenant = "tenant_123";
+    let home = hub.data().join("tenants/tenant_123/home");
+    store_nasty_conversation(&home);
+    let text = escaped();
+    let config = format!(
+        "model: {{default: \"{text}\"}}\nmcp_servers: {{odd: {{command: uvx, args: [\"{text}\"]}}}}\n"
+    );
+    fs::write(home.join("config.yaml"), config).unwrap();
+    let create = ["hub", "webhook", "create", "http://127.0.0.1:9/"];
+    hub.run(&[&create[..], &["--event", "run.ended"]].concat())
+        .ok();
+    let listed = hub.json(&["hub", "webhook", "list"]);
+    let webhook = listed["webhooks"][0]["id"].as_str().unwrap();
+    for arguments in [
+        &["hub", "events"][..],
+        &["hub", "events", "--tenant", tenant],
+        &["hub", "usage"],
+        &["hub", "usage", "--by", "tenant"],
+        &["hub", "overview"],
+        &["hub", "runs"],
+        &["hub", "jobs"],
+        &["hub", "webhook", "list"],
+        &["hub", "webhook", "get", webhook],
+        &["hub", "webhook", "test", webhook],
+        &["hub", "webhook", "deliveries", webhook],
+        &["tenant", "mcp", tenant, "list"],
+        &["tenant", "mcp", tenant, "get", "odd"],
+        &["tenant", "model", tenant],
+        &["tenant", "sessions", tenant, "list"],
+        &["tenant", "sessions", tenant, "show", CONVERSATION],
+        &["tenant", "sessions", tenant, "search", "needle"],
+    ] {
+        clean(hub.command(arguments), 0);
+        clean(hub.command(&[arguments, &["--json"]].concat()), 0);
+    }
+    for arguments in [
+        &["tenant", "model", tenant][..],
+        &["tenant", "sessions", tenant, "show", CONVERSATION],
+    ] {
+        let shown = clean(hub.command(arguments), 0);
+        assert!(shown.contains("ABCDE"), "{arguments:?}: {shown:?}");
+    }
+}
+
+#[test]
 fn a_pipe_gets_a_tenants_file_as_it_is() {
-    let (hub, _) = hub_with_nasty_texts();
+    let (hub, _) = hub_with_nasty_texts(&[]);
     let file = hub
         .run(&["tenant", "files", "tenant_123", "note.md", "--output", "-"])
         .ok();

@@ -1,5 +1,7 @@
 //! The Hub that `hermes up` runs, with the user's own home in it.
 
+mod browser;
+
 use std::{
     fs,
     io::{Read as _, Write as _},

@@ -47,6 +47,27 @@ fn with_server(entry: &Value) -> Hermes {
 }
 
 #[test]
+fn of_half_a_million_tools_a_test_takes_as_many_as_the_maximum_and_says_so() {
+    for era in [Era::Legacy, Era::Stateless] {
+        let huge = Behaviour::new()
+            .era(era)
+            .tools([])
+            .without_resources()
+            .without_prompts()
+            .lists(|lists| {
+                lists.made_pages = 50;
+                lists.page_size = Some(10_000);
+            });
+        let tested = with_server(&entry(&huge))
+            .run(&["mcp", "test", "kit", "--json"])
+            .ok()
+            .json();
+        let warnings = tested["warnings"].to_string();
+        assert!(warnings.contains("more than 10000 tools"), "{warnings}");
+    }
+}
+
+#[test]
 fn a_failed_handshake_leaves_nothing_behind_when_the_command_ends() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("pids");

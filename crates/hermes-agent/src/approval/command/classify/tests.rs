@@ -1,3 +1,5 @@
+mod spellings;
+
 use std::path::Path;
 
 use super::*;
@@ -13,6 +15,7 @@ fn command_context() -> CommandContext {
             program: Some("/opt/tools/hx".into()),
         },
         written_files: WrittenFiles::default(),
+        other_directories: OtherDirectories::default(),
     }
 }
 

@@ -43,6 +43,16 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
         operands: 0,
     },
     Wrapper {
+        names: &["pkexec", "run0"],
+        values: &["--user", "--group", "--chdir", "-D"],
+        operands: 0,
+    },
+    Wrapper {
+        names: &["xvfb-run"],
+        values: &["-e", "-f", "-n", "-p", "-s", "-w"],
+        operands: 0,
+    },
+    Wrapper {
         names: &["env"],
         values: &["-u", "-C", "--unset", "--chdir"],
         operands: 0,
@@ -67,6 +77,10 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
             "eatmydata",
             "noglob",
             "nocorrect",
+            "chronic",
+            "unbuffer",
+            "dbus-run-session",
+            "ssh-agent",
         ],
         values: &[],
         operands: 0,
@@ -128,7 +142,16 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         names: &["systemd-run"],
-        values: &["-p", "-u", "--unit", "-H", "-M", "--uid", "--gid"],
+        values: &[
+            "-p",
+            "-u",
+            "--unit",
+            "-H",
+            "-M",
+            "--uid",
+            "--gid",
+            "--working-directory",
+        ],
         operands: 0,
     },
     Wrapper {
@@ -150,7 +173,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     },
     Wrapper {
         names: &["parallel"],
-        values: &["-j", "--jobs", "-I", "-a"],
+        values: &["-j", "--jobs", "-I", "-a", "--workdir"],
         operands: 0,
     },
 ];

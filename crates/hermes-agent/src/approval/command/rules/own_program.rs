@@ -80,9 +80,8 @@ fn names_socket(run: &Invocation<'_>) -> bool {
         .flat_map(|word| word.split(['=', ':', ',']))
         .filter(|part| !part.is_empty() && !part.starts_with('-'))
         .any(|part| {
-            let paths = run.paths(part);
-            paths
-                .iter()
-                .any(|path| run.protected_paths.is_process_socket(path))
+            let elsewhere = run.paths_elsewhere(part);
+            let mut paths = run.paths(part).into_iter().chain(elsewhere);
+            paths.any(|path| run.protected_paths.is_process_socket(&path))
         })
 }

@@ -1,12 +1,14 @@
 //! SQL on the command line.
 
 use super::Invocation;
-use crate::approval::command::sql::{DestructiveStatement, find_destructive};
+use crate::approval::command::{
+    programs,
+    sql::{DestructiveStatement, find_destructive},
+};
 
 /// Programs whose arguments are text to print, search or store.
-const TEXT_TOOLS: [&str; 14] = [
-    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "git", "gh", "sed", "awk", "jq",
-    "cat",
+const TEXT_TOOLS: [&str; 13] = [
+    "echo", "printf", "grep", "egrep", "fgrep", "rg", "ag", "ack", "git", "gh", "sed", "jq", "cat",
 ];
 const CLIENTS: [&str; 10] = [
     "psql",
@@ -34,7 +36,7 @@ pub(super) fn deletes_all_rows(run: &Invocation<'_>) -> bool {
 }
 
 fn find_in_command(run: &Invocation<'_>) -> Vec<DestructiveStatement> {
-    if TEXT_TOOLS.contains(&run.name) {
+    if TEXT_TOOLS.contains(&run.name) || programs::is_awk(run.name) {
         return Vec::new();
     }
     let words = run

@@ -3,10 +3,13 @@
 
 use std::path::PathBuf;
 
-use super::{Invocation, builds};
+use super::{Invocation, builds, packages};
 use crate::approval::command::{
-    programs, shell,
-    written_files::{FileOrigin, downloads},
+    downloads::{downloads, line_downloads},
+    programs,
+    programs::NestedCommand,
+    remote_code, shell,
+    written_files::FileOrigin,
 };
 
 /// `$(printf rm) -r d`, `$X -r d`, `/bin/r? -r d`
@@ -53,6 +56,9 @@ fn executed_files(run: &Invocation<'_>) -> Vec<PathBuf> {
     if matches!(run.name, "source" | ".") {
         words.extend(run.operands().next());
     }
+    if programs::is_awk(run.name) {
+        words.extend(programs::awk_files(run.arguments));
+    }
     words.iter().flat_map(|word| run.paths(word)).collect()
 }
 
@@ -61,8 +67,12 @@ const DECODERS: [&str; 11] = [
     "gpg",
 ];
 
-/// `curl … | sh`, `curl … | xargs sh -c`, `bash <(curl …)`, `eval "$(curl …)"`, `curl -o x …; sh x`
+/// `curl … | sh`, `curl … | xargs sh -c`, `bash <(curl …)`, `eval "$(curl …)"`, `curl -o x …; sh x`,
+/// `pip install https://…`
 pub(super) fn runs_download(run: &Invocation<'_>) -> bool {
+    if packages::installs_from_address(run) {
+        return true;
+    }
     let runs_pipe = runs_its_input(run) || hands_input_to_shell(run);
     if runs_pipe && run.command.reads_pipe && run.preceding.iter().any(downloads) {
         return true;
@@ -80,7 +90,7 @@ pub(super) fn runs_download(run: &Invocation<'_>) -> bool {
             .arguments
             .iter()
             .flat_map(|word| &word.substitutions)
-            .any(|line| shell::parse(line).is_ok_and(|commands| commands.iter().any(downloads)))
+            .any(|line| line_downloads(line))
 }
 
 /// `echo … | base64 -d | sh`
@@ -129,7 +139,35 @@ fn runs_its_input(run: &Invocation<'_>) -> bool {
             let text = word.text.as_str();
             text.starts_with('-') && !text.starts_with("--") && text.contains(['c', 'e', 'm', 'r'])
         });
-    (is_shell || programs::is_interpreter(run.name)) && (reads_script || !has_own)
+    let reads_at = matches!(run.name, "source" | "." | "at" | "batch");
+    let is_runner = is_shell || programs::is_interpreter(run.name);
+    (is_runner && (reads_script || !has_own))
+        || (reads_at && (reads_script || run.name == "at" || run.name == "batch"))
+        || awk_reads_program(run)
+        || code_runs_input(run)
+}
+
+/// `awk -f -`
+fn awk_reads_program(run: &Invocation<'_>) -> bool {
+    let files = programs::awk_files(run.arguments);
+    programs::is_awk(run.name) && files.iter().any(|file| matches!(*file, "-" | "/dev/stdin"))
+}
+
+/// `python3 -c 'exec(sys.stdin.read())'`
+fn code_runs_input(run: &Invocation<'_>) -> bool {
+    let has_code = programs::is_interpreter(run.name) || programs::is_awk(run.name);
+    has_code
+        && run.command.reads_pipe
+        && programs::nested_commands(run)
+            .iter()
+            .any(|inner| match inner {
+                NestedCommand::Code(code) => {
+                    let has_ticks =
+                        matches!(run.name, "perl" | "ruby" | "php") && code.contains('`');
+                    has_ticks || remote_code::runs_text(code)
+                }
+                NestedCommand::Words(_) | NestedCommand::Line(_) => false,
+            })
 }
 
 /// A program that runs its arguments as code.

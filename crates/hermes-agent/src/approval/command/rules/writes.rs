@@ -5,7 +5,11 @@ use std::path::{Path, PathBuf};
 use hermes_protocol::matches_pattern;
 
 use super::Invocation;
-use crate::approval::{command::shell::Direction, protected};
+use crate::approval::{
+    command::{directories, shell::Direction},
+    protected,
+    protected::pattern_of,
+};
 
 /// Programs that use a key without printing it.
 const KEY_USERS: [&str; 14] = [
@@ -82,9 +86,11 @@ fn option_values<'a>(run: &Invocation<'a>, options: &[&str]) -> Vec<&'a str> {
 }
 
 fn writes_to(run: &Invocation<'_>, holds: impl Fn(&Path) -> bool) -> bool {
-    write_targets(run)
-        .iter()
-        .any(|target| run.paths(target).iter().any(|path| holds(path)))
+    write_targets(run).iter().any(|target| {
+        let elsewhere = run.paths_elsewhere(target);
+        let mut paths = run.paths(target).into_iter().chain(elsewhere);
+        paths.any(|path| holds(&path))
+    })
 }
 
 /// A write to `/etc` and the like.
@@ -124,6 +130,12 @@ pub(super) fn uses_credentials(run: &Invocation<'_>) -> bool {
             is_in_secret_store(run, path)
                 || protected::is_process_memory(path)
                 || (!KEY_USERS.contains(&run.name) && is_key(run, path))
+        }) || run.paths_elsewhere(word).iter().any(|path| {
+            let is_named = run.protected_paths.user_home.as_deref() != path.parent();
+            is_in_secret_store(run, path)
+                || ((is_named || run.is_directory_unknown())
+                    && !KEY_USERS.contains(&run.name)
+                    && is_key(run, path))
         })
     })
 }
@@ -171,15 +183,26 @@ fn is_in_secret_store(run: &Invocation<'_>, path: &Path) -> bool {
     for component in path.components() {
         let name = component.as_os_str().to_string_lossy();
         if name.contains(['*', '?', '[']) {
-            let pattern = name.replace(['[', ']'], "?");
+            let pattern = pattern_of(&name);
             let mut stores = protected::SECRET_STORES.iter();
-            return stores.any(|store| {
+            let is_store = stores.any(|store| {
                 matches_pattern(&pattern, store) && protected.is_secret_store(&above.join(store))
             });
+            return is_store || may_name_store(run, path);
         }
         above.push(component);
     }
     protected.is_secret_store(path)
+}
+
+/// Whether a path with patterns, also in the name of the home, can mean a store of credentials or what is in one.
+fn may_name_store(run: &Invocation<'_>, path: &Path) -> bool {
+    let homes = run.protected_paths.hermes_home.iter();
+    let mut stores = homes.flat_map(|home| protected::SECRET_STORES.map(|store| home.join(store)));
+    stores.any(|store| {
+        let mut places = path.ancestors();
+        places.any(|place| directories::may_mean(place, &store))
+    })
 }
 
 /// Whether a path with patterns can mean something in a directory.
@@ -189,7 +212,7 @@ fn may_be_in(path: &Path, directory: &Path) -> bool {
         let Some(part) = parts.next() else {
             return false;
         };
-        let pattern = part.as_os_str().to_string_lossy().replace(['[', ']'], "?");
+        let pattern = pattern_of(&part.as_os_str().to_string_lossy());
         part == name || matches_pattern(&pattern, &name.as_os_str().to_string_lossy())
     })
 }

@@ -1,6 +1,7 @@
 //! Receiving over Socket Mode, and what may happen to sockets.
 
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
 use hermes_testkit::platform::PlatformFault;
@@ -61,7 +62,11 @@ async fn the_next_socket_is_open_before_the_old_one_is_closed() {
         );
         assert_eq!(server.opened_sockets(), opened + 1);
         assert_eq!(receiver.health.state(), ConnectionState::Connected);
+        // And there was no gap.
+        assert!(eventually(LIMIT, || receiver.health.announced_ends().pending == 0).await);
     }
+    assert_eq!(receiver.health.announced_ends().count, 2);
+    assert_eq!(receiver.health.connections(), 1);
     assert_eq!(server.lost_envelopes(), Vec::<serde_json::Value>::new());
     let mut texts = receiver.texts();
     assert_eq!(texts.len(), 40);
@@ -128,6 +133,35 @@ async fn a_socket_that_is_closed_while_the_next_one_is_opened_counts_as_a_gap() 
     server.disconnect("refresh_requested", Duration::from_millis(5));
     assert!(eventually(LIMIT, || server.opened_sockets() == 2).await);
     assert!(eventually(LIMIT, || *connections.borrow() == 2).await);
+}
+
+#[tokio::test]
+async fn an_end_is_announced_until_it_is_known_that_it_left_a_gap() {
+    let server = workspace();
+    let receiver = SlackReceiver::connect(&server).await;
+    let health = &receiver.health;
+    // The next socket is opened after a while.
+    let limit = PlatformFault::LimitedByHeader(5);
+    server.fail("apps.connections.open", limit);
+    server.disconnect("refresh_requested", LIMIT);
+    assert!(eventually(LIMIT, || health.announced_ends().pending == 1).await);
+    // The end of the first one is not read before this is stored.
+    let held = CancellationToken::new();
+    receiver.intake.hold_next(&held);
+    let calls = receiver.intake.calls();
+    server.write(&says(ADA, GENERAL, "before"));
+    assert!(eventually(LIMIT, || receiver.intake.calls() > calls).await);
+    server.cut_sockets();
+    assert!(eventually(LIMIT, || server.opened_sockets() == 2).await);
+    server.write(&says(ADA, GENERAL, "after"));
+    let has_come = || receiver.texts().iter().any(|text| text == "after");
+    assert!(eventually(LIMIT, has_come).await);
+    assert_eq!(health.connections(), 1);
+    assert_eq!(health.announced_ends().pending, 1);
+    held.cancel();
+    assert!(eventually(LIMIT, || health.announced_ends().pending == 0).await);
+    assert_eq!(health.connections(), 2);
+    assert_eq!(health.state(), ConnectionState::Connected);
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use hermes_config::detect_image_type;
 use super::{Crumb, FileTree, TreeFacts, last_segment, parent_of, send::read_start};
 use crate::{
     Problem,
-    console::{frame::Frame, pages::render, request::PageRequest, view::Bytes},
+    console::{frame::Frame, pages::render, request::PageRequest, view::bytes},
 };
 
 /// What is read of a file for its page.
@@ -96,7 +96,7 @@ pub(super) async fn show(
         name: last_segment(path),
         size: start.size,
         etag: start.etag,
-        shown: Bytes(PREVIEW_BYTES).to_string(),
+        shown: bytes(request.texts, PREVIEW_BYTES),
         rows: text.lines().count().clamp(8, 40),
         loses_line_ends: text.contains('\r'),
         content,

@@ -18,7 +18,7 @@ use crate::{
         pages::problem_in_place,
         request::{CallOptions, PageRequest},
         session_cookie::foreign_form,
-        view::Bytes,
+        view::bytes,
     },
 };
 
@@ -95,8 +95,8 @@ async fn check_room(request: &PageRequest, tree: &FileTree) -> Result<(), Proble
             request
                 .texts
                 .get("files.no_room")
-                .replace("{n}", &Bytes(length).to_string())
-                .replace("{name}", &Bytes(left).to_string()),
+                .replace("{n}", &bytes(request.texts, length))
+                .replace("{name}", &bytes(request.texts, left)),
         )),
         _ => Ok(()),
     }

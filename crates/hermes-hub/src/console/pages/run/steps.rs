@@ -17,7 +17,7 @@ pub(in crate::console::pages) struct RunStep {
     pub(in crate::console::pages) until: Option<Time>,
     pub(in crate::console::pages) title: String,
     pub(in crate::console::pages) text: String,
-    /// Seconds of a tool call, once it has ended.
+    /// Seconds of a tool call, once it has ended, with a point.
     pub(in crate::console::pages) took: Option<String>,
     pub(in crate::console::pages) has_failed: bool,
     /// The id of a tool call.
@@ -158,7 +158,7 @@ impl RunSteps {
                 let found = self.calls.get(&event.call_id).copied();
                 if let Some(step) = found.and_then(|at| self.steps.get_mut(at)) {
                     step.until = Some(at);
-                    step.took = Some(format!("{:.2} s", event.duration));
+                    step.took = Some(format!("{:.2}", event.duration));
                     step.has_failed = event.error == Value::Bool(true);
                 }
             }
@@ -270,7 +270,7 @@ mod tests {
         ]);
         let shown: Vec<_> = read.steps.iter().map(|step| step.text.as_str()).collect();
         assert_eq!(shown, ["Hello", "ls", "!"]);
-        assert_eq!(read.steps[1].took.as_deref(), Some("0.50 s"));
+        assert_eq!(read.steps[1].took.as_deref(), Some("0.50"));
         assert!(read.steps[1].has_failed && read.steps[1].passes("problems"));
         assert!(read.steps[1].passes("tools") && !read.steps[0].passes("tools"));
         assert_eq!((read.session.as_deref(), read.last), (Some("s1"), 7));

@@ -1,7 +1,7 @@
 //! When what happened in a run, as bars of one picture: text, tool calls and waiting, in a lane each.
 
 use super::steps::{RunStep, StepKind};
-use crate::api_types::Time;
+use crate::{api_types::Time, console::texts::Texts};
 
 /// The width of the picture, in units of its own.
 const WIDTH: i64 = 1000;
@@ -27,7 +27,12 @@ pub(in crate::console::pages) struct TimelineBar {
 
 impl Timeline {
     /// The steps between two times. Steps without an end go on until `end`, if it goes on at all.
-    pub(in crate::console::pages) fn new(steps: &[RunStep], begin: Time, end: Time) -> Self {
+    pub(in crate::console::pages) fn new(
+        steps: &[RunStep],
+        begin: Time,
+        end: Time,
+        texts: &Texts,
+    ) -> Self {
         let length = (end.millis() - begin.millis()).max(1);
         let place = |time: Time| {
             let passed = (time.millis() - begin.millis()).clamp(0, length);
@@ -50,31 +55,36 @@ impl Timeline {
                 x,
                 y,
                 width,
-                title: title_of(step, begin),
+                title: title_of(step, begin, texts),
             })
         });
         let mut bars: Vec<_> = bars.take(MAX_BARS).collect();
         bars.reverse();
         Self {
             bars,
-            seconds: seconds(length),
+            seconds: seconds(texts, length),
         }
     }
 }
 
-fn title_of(step: &RunStep, begin: Time) -> String {
-    let after = seconds(step.at.millis() - begin.millis());
-    let took = step.took.as_deref().unwrap_or_default();
+fn title_of(step: &RunStep, begin: Time, texts: &Texts) -> String {
+    let after = seconds(texts, step.at.millis() - begin.millis());
+    let took = step.took.as_deref();
+    let took = took.map(|took| format!("{} s", texts.decimal(took)));
+    let took = took.unwrap_or_default();
     let title: String = step.title.chars().take(80).collect();
     format!("+{after} {title} {took}").trim_end().to_owned()
 }
 
 /// Milliseconds, for people.
-pub(in crate::console::pages) fn seconds(millis: i64) -> String {
+pub(in crate::console::pages) fn seconds(texts: &Texts, millis: i64) -> String {
     let millis = millis.max(0);
     let (minutes, rest) = (millis / 60_000, millis % 60_000);
     match minutes {
-        0 => format!("{}.{:02} s", rest / 1000, rest % 1000 / 10),
+        0 => {
+            let seconds = format!("{}.{:02}", rest / 1000, rest % 1000 / 10);
+            format!("{} s", texts.decimal(&seconds))
+        }
         1..60 => format!("{minutes} min {} s", rest / 1000),
         _ => format!("{} h {} min", minutes / 60, minutes % 60),
     }
@@ -84,6 +94,10 @@ pub(in crate::console::pages) fn seconds(millis: i64) -> String {
 mod tests {
     use super::*;
 
+    fn texts(language: &str) -> &'static Texts {
+        Texts::in_language(language).unwrap()
+    }
+
     #[test]
     fn a_duration_is_shown_in_the_units_that_fit() {
         for (millis, shown) in [
@@ -92,8 +106,9 @@ mod tests {
             (61_000, "1 min 1 s"),
             (3_660_000, "1 h 1 min"),
         ] {
-            assert_eq!(seconds(millis), shown);
+            assert_eq!(seconds(texts("en"), millis), shown);
         }
+        assert_eq!(seconds(texts("de"), 1234), "1,23 s");
     }
 
     #[test]
@@ -109,7 +124,12 @@ mod tests {
             call: None,
         };
         let steps = [step(0, Some(500)), step(500, None), step(9000, Some(9000))];
-        let line = Timeline::new(&steps, Time::from_millis(0), Time::from_millis(1000));
+        let line = Timeline::new(
+            &steps,
+            Time::from_millis(0),
+            Time::from_millis(1000),
+            texts("en"),
+        );
         let places: Vec<_> = line.bars.iter().map(|bar| (bar.x, bar.width)).collect();
         assert_eq!(places, [(0, 500), (500, 500), (996, 4)]);
     }

@@ -13,7 +13,7 @@ use super::{
 use crate::{
     api_types::{HubEvent, Time},
     storage::state::{
-        HubEventQuery, HubEventRange, HubEventStore, NewHubEvent, StateError,
+        HubEventQuery, HubEventRange, HubEventStore, NewHubEvent, Notice, NoticeStore, StateError,
         columns::ColumnReader, hub_events::event_from_row,
     },
 };
@@ -56,12 +56,19 @@ impl PostgresState {
         add_events(&mut write, events).await?;
         write.commit().await?;
         if !events.is_empty() {
-            self.tell_watchers();
+            self.tell_all_watchers();
         }
         Ok(())
     }
 
-    /// Wakes those who wait for events in this process. Those of other nodes look every two seconds.
+    /// Wakes those who wait for events: in this process at once, at other nodes by a notice. If it is lost, they look every
+    /// two seconds.
+    pub(super) fn tell_all_watchers(&self) {
+        self.tell_watchers();
+        self.notify(Notice::Events);
+    }
+
+    /// Wakes those who wait for events in this process.
     pub(super) fn tell_watchers(&self) {
         self.event_stored.send_modify(|count| *count += 1);
     }

@@ -15,7 +15,7 @@ use sqlx::{
     PgPool,
     postgres::{PgConnectOptions, PgListener, PgPoolOptions},
 };
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::PostgresState;
@@ -43,6 +43,8 @@ pub(super) struct NodeNotices {
     /// How long the server is waited for.
     timeout: Duration,
     received: OnceLock<broadcast::Sender<Notice>>,
+    /// Wakes those who wait for events of the Hub.
+    event_stored: watch::Sender<u64>,
     tasks: TaskTracker,
     closing: CancellationToken,
 }
@@ -61,12 +63,17 @@ impl fmt::Debug for NodeNotices {
 
 impl NodeNotices {
     /// The options lead to the server itself, not to a pooler.
-    pub(super) fn new(options: PgConnectOptions, timeout: Duration) -> Self {
+    pub(super) fn new(
+        options: PgConnectOptions,
+        timeout: Duration,
+        event_stored: watch::Sender<u64>,
+    ) -> Self {
         Self {
             shared: Arc::default(),
             options,
             timeout,
             received: OnceLock::new(),
+            event_stored,
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
         }
@@ -83,18 +90,36 @@ impl NodeNotices {
         let timeout = self.timeout;
         let pool = single_connection(&self.options, timeout);
         let sending = send_notices(Arc::clone(&self.shared), pool, node.to_owned(), timeout);
-        let listening = listen(
-            self.options.clone(),
-            received.clone(),
-            node.to_owned(),
-            timeout,
-        );
+        let recipients = NoticeRecipients {
+            hub: received.clone(),
+            event_stored: self.event_stored.clone(),
+        };
+        let listening = listen(self.options.clone(), recipients, node.to_owned(), timeout);
         let closing = self.closing.clone();
         self.tasks.spawn(async move {
             let both = Box::pin(futures::future::join(sending, listening));
             closing.run_until_cancelled(both).await;
         });
         received
+    }
+}
+
+/// Whom a notice of another node wakes.
+struct NoticeRecipients {
+    hub: broadcast::Sender<Notice>,
+    event_stored: watch::Sender<u64>,
+}
+
+impl NoticeRecipients {
+    fn tell(&self, notice: Notice) {
+        // Not behind what the Hub reads again for other notices: somebody looks at a page.
+        if matches!(notice, Notice::Events | Notice::Everything) {
+            self.event_stored.send_modify(|count| *count += 1);
+        }
+        if notice != Notice::Events {
+            // Nobody may be listening here.
+            let _ = self.hub.send(notice);
+        }
     }
 }
 
@@ -185,7 +210,7 @@ fn parse_payload<'a>(node: &str, payload: &'a str) -> impl Iterator<Item = Notic
 
 async fn listen(
     options: PgConnectOptions,
-    received: broadcast::Sender<Notice>,
+    recipients: NoticeRecipients,
     node: String,
     timeout: Duration,
 ) {
@@ -193,7 +218,7 @@ async fn listen(
         // Not the one before: a listener that is given up still holds its connection, and says goodbye to a server that may
         // not be there any more.
         let pool = single_connection(&options, timeout);
-        if let Err(error) = receive_notices(&pool, &received, &node, timeout).await {
+        if let Err(error) = receive_notices(&pool, &recipients, &node, timeout).await {
             tracing::debug!(%error, "listener for notices failed");
         }
         tokio::time::sleep(RETRY_DELAY).await;
@@ -202,14 +227,14 @@ async fn listen(
 
 async fn receive_notices(
     pool: &PgPool,
-    received: &broadcast::Sender<Notice>,
+    recipients: &NoticeRecipients,
     node: &str,
     timeout: Duration,
 ) -> Result<(), sqlx::Error> {
     let mut listener = PgListener::connect_with(pool).await?;
     listener.listen(CHANNEL).await?;
-    // What was sent before is not known. Nobody may be listening here.
-    let _ = received.send(Notice::Everything);
+    // What was sent before is not known.
+    recipients.tell(Notice::Everything);
     loop {
         let next = tokio::time::timeout(timeout * SILENT_TIMEOUTS, listener.try_recv());
         let Ok(next) = next.await else {
@@ -222,13 +247,11 @@ async fn receive_notices(
         match next? {
             Some(notification) => {
                 for notice in parse_payload(node, notification.payload()) {
-                    let _ = received.send(notice);
+                    recipients.tell(notice);
                 }
             }
             // The connection was lost, and with it what was sent meanwhile.
-            None => {
-                let _ = received.send(Notice::Everything);
-            }
+            None => recipients.tell(Notice::Everything),
         }
     }
 }

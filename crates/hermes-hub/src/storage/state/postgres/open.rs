@@ -83,15 +83,16 @@ impl PostgresState {
             pool: readers.clone(),
             server: server.clone(),
         };
+        let event_stored = tokio::sync::watch::Sender::new(0);
         Ok(Self {
             readers,
             group: WriteGroup::new(Writer::new(writer, server.clone())),
             server,
             node: node.to_owned(),
             leases: HeldEpochs::default(),
-            notices: NodeNotices::new(listen_address, options.timeout),
+            notices: NodeNotices::new(listen_address, options.timeout, event_stored.clone()),
             changes: ChangeWatch::new(sessions, options.max_connections),
-            event_stored: tokio::sync::watch::Sender::new(0),
+            event_stored,
             tenant_updates: TenantUpdates::new(),
             tenant_lookups: TenantLookups::new(),
         })

@@ -55,6 +55,35 @@ fn a_call_of_a_server_that_is_not_ready_names_its_state() {
 }
 
 #[test]
+fn a_call_by_the_registered_name_waits_for_the_server_that_connects() {
+    let late = Behaviour::new().process(|process| process.start_delay_ms = 5_000);
+    let place = ChatHome::without_model(&[("late-kit", &late)]);
+    let talk = place.start_chat(&[]);
+    talk.wait_for("There is no model yet");
+    // Its tools are not known yet, in neither spelling of their names.
+    talk.line("/call mcp_late_kit_echo text=hello");
+    talk.wait_until("answer", |screen| screen.matches("hello").count() == 2);
+    talk.line("/call mcp__late_kit__add {\"a\": 20, \"b\": 22}");
+    talk.wait_for("42");
+    talk.line("/call mcp_late_kit_nothing");
+    talk.wait_for("error: there is no tool `mcp_late_kit_nothing`");
+    talk.prompt();
+}
+
+#[test]
+fn a_call_by_the_registered_name_names_the_state_of_a_server_that_is_not_ready() {
+    let broken = Behaviour::new().process(|process| {
+        process.exit_at_start = Some(ExitAtStart::default());
+    });
+    let place = ChatHome::without_model(&[("broken", &broken)]);
+    let talk = place.start_chat(&[]);
+    talk.wait_for("There is no model yet");
+    talk.line("/call mcp_broken_echo text=a");
+    talk.wait_for("error: server `broken` is reconnecting");
+    talk.prompt();
+}
+
+#[test]
 fn tools_are_listed_by_toolset_and_can_be_switched() {
     let place = ChatHome::without_model(&[("kit", &one_tool("one"))]);
     let talk = place.start_chat(&[]);

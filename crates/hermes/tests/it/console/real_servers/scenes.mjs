@@ -469,11 +469,17 @@ const scenes = {
     return { faults, answers };
   },
 
-  // The Hub ends and comes back under an open page.
+  // The Hub ends and comes back under open pages: what somebody has typed is there, in a form and in the chat.
   async restart() {
     const { page, faults, loads } = await enter();
+    const talk = await page.context().newPage();
+    await talk.goto(`${base}/tenants/acme/chat`);
+    await talk.locator('#words').fill('are you there');
     await page.goto(`${base}/tenants`);
     await gone(page, '#connection');
+    const id = page.locator('#new-id');
+    if (!(await id.isVisible())) await page.locator('details:has(#new-id) > summary').click();
+    await id.fill('half-typ');
     const before = loads();
     await pause('open');
     await visible(page, '#connection');
@@ -483,9 +489,12 @@ const scenes = {
     await gone(page, '#connection');
     await pause('back');
     await page.getByText('after-the-restart').first().waitFor();
+    const typed = [await id.inputValue(), await talk.locator('#words').inputValue()];
+    await talk.locator('#words').press('Enter');
+    await talk.locator('#talk .agent').first().waitFor();
     // A stream that ends is an error to the browser; nothing else may be.
     const others = faults.filter((fault) => !/ERR_|Failed to (load|fetch)/.test(fault.detail));
-    return { faults: others, banner, stale, reloads: loads() - before };
+    return { faults: others, banner, stale, typed, reloads: loads() - before };
   },
 
   // Only the connections of the page are cut: what happened meanwhile is there afterwards.

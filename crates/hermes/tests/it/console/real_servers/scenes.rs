@@ -487,6 +487,8 @@ async fn an_open_page_says_that_the_hub_is_gone_and_goes_on_with_the_next() {
     let done = tokio::task::block_in_place(|| visit.expect("done"));
     assert_eq!(done["faults"], json!([]), "{done}");
     assert_eq!(done["stale"], true, "{done}");
+    let typed = json!(["half-typ", "are you there"]);
+    assert_eq!(done["typed"], typed, "{done}");
     assert_eq!(done["reloads"], 0, "{done}");
     assert_ne!(done["banner"], "", "{done}");
 }

@@ -2,10 +2,13 @@
 
 use std::fs;
 
+use hermes_config::Home;
+use hermes_gateway::access::pairing::{CodeOffer, PairingStore};
 use hermes_testkit::{Behaviour, Tool};
 use serde_json::{Value, json};
 
 use crate::harness::{
+    nasty_conversation::{CONVERSATION, store_nasty_conversation},
     program::{Hermes, local},
     terminal::{NASTY, Terminal, assert_clean, clean},
     test_home::TestHome,
@@ -91,6 +94,18 @@ fn logs_and_stored_texts_do_not_steer_the_terminal() {
     let jobs = json!({"jobs": [{"id": "0123456789ab", "name": NASTY, "prompt": NASTY, "schedule": {"kind": "interval", "minutes": 60, "display": "every 60m"}, "enabled": true, "state": "scheduled"}]});
     fs::create_dir_all(home.path().join("cron")).unwrap();
     fs::write(home.path().join("cron/jobs.json"), jobs.to_string()).unwrap();
+    store_nasty_conversation(&home.path());
+    let channels = json!({"platforms": {"telegram": [{"id": "5", "name": NASTY, "type": "dm"}]}});
+    let state = json!({"pid": 1, "exit_reason": NASTY});
+    for (file, text) in [
+        ("channel_directory.json", channels),
+        ("gateway_state.json", state),
+    ] {
+        fs::write(home.path().join(file), text.to_string()).unwrap();
+    }
+    let pairing = PairingStore::new(&Home::at(home.path()));
+    let offer = pairing.request_code("telegram", "5", NASTY).unwrap();
+    assert!(matches!(offer, CodeOffer::Issued(_)));
     for arguments in [
         &["logs", "mcp"][..],
         &["logs", "hermes"],
@@ -98,9 +113,30 @@ fn logs_and_stored_texts_do_not_steer_the_terminal() {
         &["skills", "view", "odd"],
         &["cron", "list", "--all"],
         &["mcp", "catalog"],
+        &["sessions", "list"],
+        &["sessions", "list", "--json"],
+        &["sessions", "show", CONVERSATION],
+        &["sessions", "show", CONVERSATION, "--json"],
+        &["sessions", "search", "needle"],
+        &["sessions", "export", CONVERSATION],
+        &["channels", "list"],
+        &["send", "--list"],
+        &["pairing", "list"],
+        &["gateway", "status"],
     ] {
         clean(home.command(arguments), 0);
     }
+    // What is text of it is still shown.
+    for arguments in [
+        &["sessions", "show", CONVERSATION][..],
+        &["gateway", "status"],
+    ] {
+        let shown = clean(home.command(arguments), 0);
+        assert!(shown.contains("ABCDE"), "{arguments:?}: {shown:?}");
+    }
+    // The name of a session that there is none of is repeated.
+    clean(home.command(&["sessions", "show", NASTY]), 3);
+    clean(home.command(&["chat", "--resume", NASTY, "-q", "go on"]), 3);
 }
 
 #[test]

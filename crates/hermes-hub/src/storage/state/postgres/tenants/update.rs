@@ -110,7 +110,7 @@ impl TenantUpdater for PostgresState {
             Err(_) => return Err(BatchError::TryAlone),
         };
         write.commit().await.map_err(BatchError::All)?;
-        self.tell_watchers();
+        self.tell_all_watchers();
         Ok(records)
     }
 }
