@@ -39,8 +39,10 @@ impl MultipartForm {
             .map(|(_, boundary)| boundary.split(';').next().unwrap_or_default())
             .map(|boundary| boundary.trim().trim_matches('"'))
             .filter(|boundary| (1..=70).contains(&boundary.len()));
-        let boundary =
-            boundary.ok_or_else(|| Problem::invalid("files are sent as `multipart/form-data`"))?;
+        let boundary = boundary.ok_or_else(|| {
+            Problem::invalid("files are sent as `multipart/form-data`")
+                .with_reason("unreadable_form")
+        })?;
         // The first boundary has no line end before it: here it gets one.
         Ok(Self {
             stream,

@@ -152,6 +152,12 @@ async fn test_callers(site: &TestHub, mine: &TenantFixture) -> Vec<(TestCaller, 
     callers
 }
 
+/// Whether a request is about one tenant, which may be another's.
+fn names_tenant(arguments: &Value) -> bool {
+    let names = ["tenant_id", "approval_id"];
+    names.iter().any(|name| arguments.get(name).is_some())
+}
+
 /// Checks a REST answer.
 #[track_caller]
 fn check_answer(
@@ -174,9 +180,7 @@ fn check_answer(
         }
         Outcome::ShowsNothing => {
             // The answer may repeat what the request names.
-            let names_tenant = ["tenant_id", "approval_id"]
-                .iter()
-                .any(|name| arguments.get(name).is_some());
+            let names_tenant = names_tenant(arguments);
             assert_eq!(answer.status == 404, names_tenant, "{told}");
             assert!(!answer.text.contains(CANARY), "{told}");
             assert!(names_tenant || !answer.text.contains("\"mine\""), "{told}");
@@ -207,7 +211,7 @@ fn check_tool(
             assert!(!result.to_string().contains(CANARY), "{told}");
         }
         Outcome::ShowsNothing => {
-            let names_tenant = arguments.get("approval_id").is_some();
+            let names_tenant = names_tenant(arguments);
             assert_eq!(result["isError"] == true, names_tenant, "{told}");
             assert!(!result.to_string().contains(CANARY), "{told}");
         }

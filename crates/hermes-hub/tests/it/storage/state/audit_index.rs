@@ -15,7 +15,7 @@ use crate::storage::state::processes::run_sql;
 
 /// Turns the current tables into those before the tenant index.
 const BEFORE_INDEXING: &str =
-    "DROP TABLE console_sessions; DROP TABLE sign_in_links; DROP INDEX tenants_in_trouble;
+    "DROP TABLE console_sessions; DROP TABLE sign_in_links; DROP INDEX tenants_in_trouble; DROP INDEX tenants_by_name;
     DROP INDEX runs_by_status; DROP INDEX runs_by_begin;
     DROP INDEX approvals_inbox; ALTER TABLE approvals DROP COLUMN choices;
     ALTER TABLE approvals DROP COLUMN form; ALTER TABLE approvals DROP COLUMN answer;
