@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use percent_encoding::percent_decode_str;
 
 use crate::{
-    Hub, Problem,
+    Hub, Problem, TokenId,
     api_types::{Time, Via},
     auth::{Caller, Principal, console_sessions::find_person},
     http::middleware::{RequestId, bearer_token, host},
@@ -175,7 +175,10 @@ async fn find_beginner(hub: &Hub, state: &LoginState, address: IpAddr) -> Result
                 .with_reason("session")
         });
     }
-    let record = hub.state().token(&state.token).await?;
+    let record = match TokenId::parse(&state.beginner) {
+        Ok(token) => hub.state().token(&token).await?,
+        Err(_) => None,
+    };
     let caller = record.map(|record| Caller {
         principal: Arc::new(Principal::from(&record.token)),
         key: Some(record.hash),

@@ -36,7 +36,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
     let id = request.path_value("tenant_id").to_owned();
     let named = json!({"tenant_id": id});
     let found: Value = request.read("get_limits", named.clone()).await?;
-    let seen = digest_for("patch_limits", &found["limits"]);
+    let seen = digest_for("patch_limits", &found);
     let limits = serde_json::from_value(found).map_err(|error| Problem::internal(&error))?;
     let tenant = if request.may("get_tenant") {
         let (tenant, version) = request.read_versioned("get_tenant", named).await?;

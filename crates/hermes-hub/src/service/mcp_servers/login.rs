@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{check_feature, find_entry};
 use crate::{
-    Hub, Problem, ProblemCode, TenantId, TokenId,
+    Hub, Problem, ProblemCode, TenantId,
     api_types::Time,
     auth::Principal,
     service::{
@@ -71,8 +71,9 @@ pub(crate) struct LoginState {
     pub(crate) tenant: TenantId,
     uid: String,
     pub(crate) server: String,
-    /// The token that began it.
-    pub(crate) token: TokenId,
+    /// The id of whoever began it: a token, or a person whom an identity provider knows, whose id is not one of a token.
+    #[serde(rename = "token")]
+    pub(crate) beginner: String,
     /// The session of a person who began it without one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<[u8; 32]>,
@@ -97,7 +98,7 @@ async fn begin(call: &Call, server: String) -> Result<Reply, Problem> {
         tenant: record.id.clone(),
         uid: record.uid.clone(),
         server: server.clone(),
-        token: call.principal().token.clone(),
+        beginner: call.principal().token.to_string(),
         session: call.caller.session.map(|session| *session.as_bytes()),
         expires_at,
     };
@@ -149,7 +150,7 @@ async fn finish(call: &Call, server: &str, address: &str) -> Result<Reply, Probl
 
 /// Refuses whoever did not begin the login.
 pub(crate) fn check_beginner(state: &LoginState, principal: &Principal) -> Result<(), Problem> {
-    if state.token == principal.token {
+    if state.beginner == principal.token.as_str() {
         return Ok(());
     }
     Err(

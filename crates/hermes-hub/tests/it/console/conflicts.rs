@@ -225,7 +225,7 @@ async fn a_variable_that_somebody_else_has_set_is_not_overwritten_by_chance() {
         form.with("name", "API_KEY").with("value", value)
     };
     // One that was not there, and one that was.
-    for value in ["secret-one-aaaa", "secret-two-bbbb"] {
+    for value in ["secret-one-of-aaaa", "secret-two-of-bbbb"] {
         let mine = form(&admin, "secret-mine-cccc").await;
         let theirs = form(&other, value).await;
         theirs.submit(&other).await.expect_status(200);

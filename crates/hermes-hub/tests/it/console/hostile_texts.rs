@@ -307,6 +307,10 @@ async fn hostile_hub() -> (TestHub, Arc<ScriptedRuntime>) {
     let server = json!({"command": "server"});
     let answer = hub.put("/v1/tenants/acme/mcp-servers/demo", &server).await;
     assert!(answer.status < 300, "{}", answer.text);
+    // The one that a stored job is made from, also where no job takes the text.
+    let job = json!({"id": "plain", "schedule": "0 9 * * *", "prompt": "hello"});
+    let jobs = "/v1/tenants/acme/agent-cron";
+    hub.post(jobs, &job).await.expect(201);
     (hub, agent)
 }
 
@@ -342,6 +346,7 @@ async fn assert_pages_are_harmless(writing: Writing) {
         ("asked", "/tenants/acme/conversations?search=wrote"),
         ("file", "/tenants/acme/files?path=note.md"),
         ("file", "/tenants/acme/files?path=note.md&edit=1"),
+        ("folder", "/tenants/acme/files?path=deep/inner.txt"),
         ("shared", "/groups/team/files?tenant=acme&path=note.md"),
     ] {
         if written.contains(field) {

@@ -74,6 +74,9 @@ async fn hub_with_everything() -> TestHub {
     // Of events that never come: nothing is sent.
     let hook = json!({"url": "https://example.org/hook", "events": ["quota.near"]});
     hub.post("/v1/webhooks", &hook).await.expect(201);
+    let skill = "---\nname: minutes\ndescription: Writes minutes.\n---\nListen.\n";
+    let skill = json!({"files": [{"path": "SKILL.md", "content": skill}]});
+    hub.put("/v1/skills/minutes", &skill).await.expect(201);
     hub.tenant(json!({"id": "other", "displayName": "Other"}))
         .await;
     let run = json!({"input": "hello"});
@@ -154,6 +157,7 @@ async fn what_takes_something_away_is_folded_and_says_what_it_does() {
     }
     for operation in [
         "delete_group",
+        "delete_library_skill",
         "delete_mcp_server",
         "delete_tenant",
         "delete_tenant_cron",
