@@ -497,7 +497,7 @@ impl RunsInner {
         // Events that are not stored cannot be seen, so the run is stopped.
         let writing = async {
             writer.run().await.inspect_err(|error| {
-                tracing::error!(run = live.id, %error, "storing the events of a run failed");
+                tracing::error!(run = live.id, %error, "failed to store the events of a run");
                 live.stop.cancel();
             })
         };
@@ -518,7 +518,7 @@ impl RunsInner {
         }
         let end = outcome.into_run_end(&live.id, session, live.used.get());
         if let Err(error) = self.parts.store.finish_run(&live.id, &end).await {
-            tracing::error!(run = live.id, %error, "storing the end of a run failed");
+            tracing::error!(run = live.id, %error, "failed to store the end of a run");
         }
         self.remove_run(&live);
         live.progress
