@@ -4,8 +4,6 @@
 //! session run in order, sessions run in parallel. A failure ends only its own run.
 
 mod approvals;
-mod compress;
-mod delete;
 mod display;
 mod elicitation;
 mod job;
@@ -13,6 +11,7 @@ mod log;
 mod meter;
 mod outcome;
 mod session_slots;
+mod stored_session;
 mod surface;
 mod turn;
 
@@ -47,7 +46,10 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument as _;
 
-pub use self::{approvals::DecideError, compress::CompressedSession, delete::SessionDeletion};
+pub use self::{
+    approvals::DecideError,
+    stored_session::{CompressedSession, SessionDeletion},
+};
 use self::{
     elicitation::OpenQuestions,
     log::{RunLog, RunProgress},
