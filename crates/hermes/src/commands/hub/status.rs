@@ -1,5 +1,5 @@
-//! `hermes hub status`: whether a Hub is ready; and of this machine's, also when it does not answer. `hermes hub node …`: the
-//! nodes that share its database.
+//! `hermes hub status`: whether a Hub is ready; and of this machine's, also when it does not answer. `hermes hub node …`:
+//! the nodes that share its database.
 
 use std::{
     fs,
