@@ -22,7 +22,6 @@ pub(crate) mod saturate;
 pub(crate) mod wire;
 
 mod calls;
-mod changes;
 mod growth;
 mod neighbours;
 mod scale;
@@ -36,7 +35,6 @@ use crate::hub::hub_process::HubProcess;
 
 const PARTS: &[Part] = &[
     ("calls", calls::measure),
-    ("changes", changes::measure),
     ("tenants", scale::measure),
     ("search", search::measure),
     ("writers", writers::measure),

@@ -8,7 +8,6 @@ mod baseline;
 mod bridge;
 mod calls;
 mod client;
-mod clock;
 mod cold_start;
 mod console;
 mod discovery;

@@ -16,7 +16,7 @@ use crate::{
     cold_start::run_measured,
     environment::{self, ERAS, Effort, Programs, light_server},
     raw_discovery::ServerGroup,
-    report::{Quantity, Report, ReportRow, Target},
+    report::{Report, ReportRow, Target},
     samples::Samples,
 };
 
@@ -95,17 +95,13 @@ fn measure_up_once(
 ) -> Result<()> {
     let home = environment::home_with_servers(&group.entries(programs).into());
     let (mut ours, mut raw) = (Samples::default(), Samples::default());
-    let (mut our_peak, mut raw_peak) = (0, 0);
     // In the first round the host meets the servers.
     for round in 0..=effort.times(30) {
-        let (our_time, our_memory) =
-            run_measured(&hermes(programs, home.path(), &["up", "--once"]))?;
-        let (raw_time, raw_memory) = run_measured(&group.command(programs))?;
+        let (our_time, _) = run_measured(&hermes(programs, home.path(), &["up", "--once"]))?;
+        let (raw_time, _) = run_measured(&group.command(programs))?;
         if round > 0 {
             ours.push(our_time);
             raw.push(raw_time);
-            our_peak = our_peak.max(our_memory);
-            raw_peak = raw_peak.max(raw_memory);
         }
     }
     let ServerGroup {
@@ -117,13 +113,7 @@ fn measure_up_once(
         "hermes up --once, {servers} x {tools} tools, {}",
         era.as_str()
     );
-    report.add(ReportRow::times(&*name, &ours, &raw, DISCOVERY_LIMIT));
-    report.add(ReportRow::new(
-        format!("{name}, peak RSS"),
-        Quantity::Memory(our_peak),
-        Some(Quantity::Memory(raw_peak)),
-        Target::Nothing,
-    ));
+    report.add(ReportRow::times(name, &ours, &raw, DISCOVERY_LIMIT));
     Ok(())
 }
 

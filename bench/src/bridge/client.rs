@@ -14,7 +14,7 @@ use hermes_mcp::Era;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{clock, environment::Programs};
+use crate::{environment::Programs, samples};
 
 /// As much as a pipe holds.
 const BUFFER: usize = 64 * 1024;
@@ -108,7 +108,7 @@ impl Bridge {
 
     /// The processor time it has used.
     pub(super) fn processor_time(&self) -> Result<Duration> {
-        clock::processor_time(self.pid())
+        samples::processor_time(self.pid())
     }
 
     /// Hangs up and waits for its end.

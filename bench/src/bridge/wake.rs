@@ -8,10 +8,9 @@ use serde_json::json;
 
 use super::{FilledHome, client::Bridge, writer::WriterProcess};
 use crate::{
-    clock,
     environment::{Effort, Programs},
     report::{Quantity, Report, ReportRow, Target},
-    samples::Samples,
+    samples::{Samples, monotonic_time},
 };
 
 const LIMIT: Target = Target::Below(Quantity::Time(Duration::from_millis(10)));
@@ -41,7 +40,7 @@ pub(super) fn measure(
         thread::sleep(Duration::from_millis(1 + round * 7 % MAX_PAUSE_MS));
         writer.request_write(usize::try_from(round)? % large.size.chats)?;
         let event = bridge.next_reply()?.body()?["event"].take();
-        let answered = clock::now()?;
+        let answered = monotonic_time()?;
         let written = writer.wait_written()?;
         let id = event["message_id"].as_str().and_then(|id| id.parse().ok());
         ensure!(

@@ -12,9 +12,8 @@ use hermes_config::Home;
 use hermes_store::{Access, NewMessage, Role, Store};
 
 use crate::{
-    clock,
     environment::{Programs, RuntimeFlavour},
-    filled_store,
+    filled_store, samples,
 };
 
 /// A process that writes what it is told to.
@@ -89,7 +88,7 @@ pub(crate) fn child(home: &str) -> Result<ExitCode> {
             let session = filled_store::session_id(line.trim().parse()?)?;
             line.clear();
             let message = NewMessage::new(Role::User, "A message of the writer");
-            let began = clock::now()?;
+            let began = samples::monotonic_time()?;
             let id = store.append(&session, &message).await?;
             let written = serde_json::to_string(&(id.0, began))?;
             writeln!(std::io::stdout(), "{written}")?;

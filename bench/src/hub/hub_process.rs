@@ -193,7 +193,7 @@ impl HubProcess {
 
     /// The processor time that it has used.
     pub(crate) fn processor_time(&self) -> Result<Duration> {
-        crate::clock::processor_time(self.child.id())
+        crate::samples::processor_time(self.child.id())
     }
 
     /// What it has in memory, in KiB.

@@ -12,15 +12,11 @@ use hermes_protocol::{Directives, Feature, Policy, ToolPermission};
 use hermes_store::cron::JobLimits;
 
 mod egress;
-pub(crate) mod public_address;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use self::egress::AllowedNetworks;
-pub use self::{
-    egress::{Egress, EgressDenied},
-    public_address::PublicResolver,
-};
+pub use self::egress::{Egress, EgressDenied, PublicResolver};
 
 /// What is permitted. The default is for a home without an operator: everything.
 #[derive(Debug, Clone, PartialEq, Default)]

@@ -295,7 +295,8 @@ pub fn chown_to_directory_owner(created: impl AsFd, directory: impl AsFd) -> Res
     Ok(())
 }
 
-fn open_parent(path: &Path) -> io::Result<OwnedFd> {
+/// Opens the directory of a file, to create a [`TempFile`] there.
+pub fn open_parent(path: &Path) -> io::Result<OwnedFd> {
     let parent = path
         .parent()
         .filter(|parent| !parent.as_os_str().is_empty());

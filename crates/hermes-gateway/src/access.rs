@@ -1,22 +1,23 @@
-//! Who may use the bot: [`authorize`] decides about an event, [`pairing`] lets strangers in by a code, [`mentions`] decides
-//! whether a message in a group is meant for the bot, and [`may_use_command`] who may use which slash command.
+//! Who may use the bot: [`authorize`] decides about an event, a [`PairingStore`] lets strangers in by a code, [`mentions`]
+//! decides whether a message in a group is meant for the bot, and [`may_use_command`] who may use which slash command.
 //!
 //! Nobody may, unless a rule says so.
 
 pub mod mentions;
 pub mod migration;
-pub mod pairing;
 
 use hermes_config::{AccessSettings, BotPolicy, GatewaySettings, PlatformSettings, UnauthorizedDm};
 
 use crate::platform::{ChatAddress, InboundEvent, InboundKind, Sender};
+
+pub use hermes_store::pairing::{CodeOffer, PairingError, PairingStore};
 
 /// What decides about an event.
 pub struct AccessRules<'a> {
     pub gateway: &'a GatewaySettings,
     /// The settings of the account that received it.
     pub account: &'a PlatformSettings,
-    /// Whether a user was let in by a code: [`pairing::PairingStore::is_approved`].
+    /// Whether a user was let in by a code: [`PairingStore::is_approved`].
     pub is_paired: &'a dyn Fn(&str) -> bool,
 }
 
@@ -167,6 +168,21 @@ pub fn is_admin(access: &AccessSettings, chat: &ChatAddress, user_id: &str) -> b
     };
     rules.admins.is_empty() || rules.admins.includes(user_id)
 }
+
+/// What a stranger is sent with a code. The operator of a tenant has another command than the owner of a home.
+pub fn code_message(account: &str, code: &str, tenant: Option<&str>) -> String {
+    let command = match tenant {
+        Some(tenant) => format!("hermes tenant pairing {tenant} approve {account} {code}"),
+        None => format!("hermes pairing approve {account} {code}"),
+    };
+    format!(
+        "I do not know you yet. The owner of this bot can let you in with:\n\n`{command}`\n\nThe code is valid for one hour."
+    )
+}
+
+/// What a stranger is sent when others are waiting already.
+pub const TOO_MANY_PENDING: &str =
+    "I do not know you yet, and others are waiting to be let in. Try again later.";
 
 #[cfg(test)]
 mod tests;

@@ -9,7 +9,6 @@ mod jobs;
 mod listen;
 mod lists;
 mod openai;
-mod operator;
 mod payload;
 mod peer;
 mod responses;
@@ -86,7 +85,7 @@ pub fn router(gateway: Gateway, token: &Secret<String>, host: AllowedHosts) -> R
     if is_directed {
         router = router
             .route("/internal/directives", put(lists::apply_directives))
-            .route("/internal/requests", post(operator::execute));
+            .route("/internal/requests", post(lists::execute_request));
     }
     router = router
         .fallback(not_found)

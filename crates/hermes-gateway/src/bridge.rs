@@ -21,7 +21,6 @@ mod follow;
 mod prompts;
 mod resources;
 mod tools;
-mod trace;
 
 use crate::{
     bridge::databases::Databases,

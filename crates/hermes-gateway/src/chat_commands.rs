@@ -7,7 +7,6 @@ mod approvals;
 mod context;
 mod execute;
 mod help;
-mod home_channel;
 mod parse;
 mod reload;
 mod table;
@@ -19,9 +18,9 @@ pub use self::{
         BackgroundLine, ChatCommandContext, CommandCaller, CommandError, CommandFuture,
         CompressOutcome, ModelFacts, ModelRequest, ModelScope, PlatformLine, QueueOutcome,
         SessionLine, SkillLine, StatusFacts, StopOutcome, UndoOutcome, UsageFacts, WaitingApproval,
+        write_home_channel,
     },
     execute::{CommandReply, execute, execute_unknown},
-    home_channel::write_home_channel,
     parse::{CommandRequest, TypedCommand, parse_button, parse_command, request_for},
     table::{ChatCommand, CommandEffect, CommandName, command_specs, find_command, is_stale},
     texts::{describe_tokens, servers_by_state},

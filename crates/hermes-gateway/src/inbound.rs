@@ -36,7 +36,7 @@ use self::{
     session_worker::background::BackgroundTurns,
 };
 use crate::{
-    access::pairing::PairingStore,
+    access::PairingStore,
     channel_directory::ChannelDirectoryWriter,
     gateway::Gateway,
     outbound::{ClientRegistry, Outbox, QueuedReply},

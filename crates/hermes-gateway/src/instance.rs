@@ -129,7 +129,7 @@ impl StateFile {
 
 fn log_write_error(written: Result<(), InstanceError>) {
     if let Err(error) = written {
-        tracing::warn!(%error, "failed to write the gateway state file");
+        tracing::warn!(%error, "failed to write the gateway state");
     }
 }
 

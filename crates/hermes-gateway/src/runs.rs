@@ -4,8 +4,6 @@
 //! session run in order, sessions run in parallel. A failure ends only its own run.
 
 mod approvals;
-mod compress;
-mod delete;
 mod display;
 mod elicitation;
 mod job;
@@ -13,6 +11,7 @@ mod log;
 mod meter;
 mod outcome;
 mod session_slots;
+mod stored_session;
 mod surface;
 mod turn;
 
@@ -47,7 +46,10 @@ use tokio::sync::watch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Instrument as _;
 
-pub use self::{approvals::DecideError, compress::CompressedSession, delete::SessionDeletion};
+pub use self::{
+    approvals::DecideError,
+    stored_session::{CompressedSession, SessionDeletion},
+};
 use self::{
     elicitation::OpenQuestions,
     log::{RunLog, RunProgress},
@@ -497,7 +499,7 @@ impl RunsInner {
         // Events that are not stored cannot be seen, so the run is stopped.
         let writing = async {
             writer.run().await.inspect_err(|error| {
-                tracing::error!(run = live.id, %error, "storing the events of a run failed");
+                tracing::error!(run = live.id, %error, "failed to store the events of a run");
                 live.stop.cancel();
             })
         };
@@ -518,7 +520,7 @@ impl RunsInner {
         }
         let end = outcome.into_run_end(&live.id, session, live.used.get());
         if let Err(error) = self.parts.store.finish_run(&live.id, &end).await {
-            tracing::error!(run = live.id, %error, "storing the end of a run failed");
+            tracing::error!(run = live.id, %error, "failed to store the end of a run");
         }
         self.remove_run(&live);
         live.progress

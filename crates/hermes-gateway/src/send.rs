@@ -26,7 +26,6 @@ mod markdown;
 mod media;
 mod mirror;
 mod multipart;
-mod reachable;
 mod slack;
 mod target;
 mod telegram;
@@ -54,11 +53,10 @@ pub use target::SendTarget;
 // What the clients of the live gateway share with sending once.
 pub(crate) use self::{
     chunk::{LengthLimit, part_number, split_text},
-    http::{build_client, is_loopback, root_cause},
+    http::{ReachableAddresses, build_client, is_loopback, root_cause},
     markdown::{Dialect, render_markdown},
     media::{ExtractedMedia, MediaGate, MediaKind, check_file, extract_media, join_albums},
     multipart::encode_file_name,
-    reachable::ReachableAddresses,
     telegram::count_utf16,
 };
 

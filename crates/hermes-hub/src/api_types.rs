@@ -2,11 +2,8 @@
 
 mod audit;
 mod group;
-mod hub_event;
 pub mod ids;
 mod key;
-mod manifest;
-mod platform;
 pub mod problem;
 mod run;
 pub(crate) mod schema;
@@ -19,24 +16,21 @@ mod webhook;
 
 pub use audit::{AuditEntry, AuditPhase, Decision, Via};
 pub use group::{Group, GroupKind, GroupMember, MemberAccess, Share, ShareList};
-pub use hub_event::{HubEvent, HubEventType};
 pub(crate) use key::redact_keys;
 pub use key::{KeyHash, KeyKind, NewKey, last4, new_uid, parse_key};
-pub use manifest::{MemoryKind, PartOutcome};
-pub use platform::{PlatformName, StrangerReply};
 pub use run::{
     Approval, ApprovalState, Run, RunError, RunStatus, RunTrigger, RunUsage, StoredEvent,
 };
 pub use scope::{Role, Scope, Scopes};
 pub use tenant::{
     AccessStatus, AgentPhase, AgentSettings, AgentState, BrowserSettings, Condition,
-    ConditionStatus, EnvVariable, GroupMembership, RuntimeKeyInfo, StorageSettings, Tenant,
-    TenantAccess, TenantKeys, TenantStatus,
+    ConditionStatus, EnvVariable, GroupMembership, MemoryKind, PartOutcome, PlatformName,
+    RuntimeKeyInfo, StorageSettings, StrangerReply, Tenant, TenantAccess, TenantKeys, TenantStatus,
 };
 pub use time::Time;
 pub use token::{Cidr, MintedToken, Token};
 pub use usage::{LimitUse, ReachedLimit, TenantLimits, UsageDay, UsageGroup};
-pub use webhook::{Delivery, DeliveryState, Webhook};
+pub use webhook::{Delivery, DeliveryState, HubEvent, HubEventType, Webhook};
 
 /// An enum with fixed words: the same in JSON, in the database and in query parameters.
 macro_rules! vocabulary {

@@ -14,7 +14,6 @@ mod always_on;
 mod bot_watch;
 mod checkpointed_homes;
 mod crash_recovery;
-mod flavor_skills;
 mod home_changes;
 mod home_quota;
 mod housekeeping;

@@ -13,7 +13,6 @@ use crate::{
 pub(crate) mod access;
 pub(crate) mod agent;
 pub(crate) mod agent_card;
-mod agent_requests;
 pub(crate) mod audit;
 pub(crate) mod call;
 pub(crate) mod character;

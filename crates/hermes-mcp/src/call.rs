@@ -31,7 +31,7 @@ use crate::{
         session::{CallEvent, McpSession, Progress},
     },
     server_request::{CallId, ConversationId},
-    tools::changed_tool::ChangedToolAdvice,
+    tools::pins::ChangedToolAdvice,
     transport::http::{HttpFailure, classify},
 };
 

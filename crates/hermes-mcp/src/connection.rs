@@ -11,7 +11,7 @@ use std::{
 use arc_swap::ArcSwapOption;
 use hermes_config::{
     Fingerprint, Home, ReferencePolicy, ResolvedServer, Server, ServerName, TransportSettings,
-    Variables, server::Auth,
+    Variables, random::add_jitter, server::Auth,
 };
 use tokio::sync::{broadcast, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -30,7 +30,6 @@ use crate::{
 };
 
 mod attempt_processes;
-mod backoff;
 pub mod breaker;
 mod connect;
 pub mod counters;
@@ -350,7 +349,7 @@ impl ConnectionContext {
     /// Publishes a failure and says how long to wait before the next attempt.
     fn schedule_retry(&self, attempt: &mut u32, reason: String) -> Duration {
         *attempt += 1;
-        let (status, delay) = match backoff::delay(*attempt) {
+        let (status, delay) = match reconnect_delay(*attempt) {
             Some(delay) => (LinkStatus::Reconnecting, delay),
             None => (LinkStatus::Parked, PROBE_INTERVAL),
         };
@@ -487,5 +486,33 @@ fn sends_authorization(transport: &TransportSettings) -> bool {
             .iter()
             .any(|(name, _)| name.eq_ignore_ascii_case("authorization")),
         TransportSettings::Stdio(_) => false,
+    }
+}
+
+/// Seconds before each attempt to reach a lost server; after the last one the server is parked.
+const RECONNECT_DELAYS: [u64; 5] = [1, 2, 4, 8, 16];
+
+/// The pause before the given attempt (counted from 1), or `None` when they are used up.
+fn reconnect_delay(attempt: u32) -> Option<Duration> {
+    let index = usize::try_from(attempt.checked_sub(1)?).ok()?;
+    RECONNECT_DELAYS
+        .get(index)
+        .map(|seconds| add_jitter(Duration::from_secs(*seconds)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn five_attempts_and_then_none() {
+        for (attempt, seconds) in [(1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0), (5, 16.0)] {
+            let delay = reconnect_delay(attempt).unwrap().as_secs_f64();
+            assert!(
+                (seconds * 0.8..=seconds * 1.2).contains(&delay),
+                "{attempt}: {delay}"
+            );
+        }
+        assert_eq!(reconnect_delay(6), None);
     }
 }

@@ -19,13 +19,12 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
 use crate::{
     connection::session::Progress,
-    control::peer::PeerRights,
+    control::request::PeerRights,
     host::{Host, HostRequest, ReloadReport, RequestOutcome, status::ServerStatus},
     protocol::{ElicitRequestParams, ElicitResult},
 };
 
 mod client;
-mod peer;
 mod request;
 
 pub use crate::control::client::{

@@ -16,7 +16,6 @@
 
 #![cfg(unix)]
 
-pub mod child_limit;
 pub mod command_marker;
 mod deadline;
 pub mod descendants;
@@ -32,17 +31,17 @@ mod spawn_error;
 pub mod stderr_log;
 mod wire;
 
+pub(crate) use self::{
+    process_table::has_children,
+    processes::{Processes, RunningProcess, StartError},
+};
 pub use self::{
-    child_limit::forbid_inspection,
     process_table::{
         ProcessTree, is_gone, is_in_session_of_parent, may_be_running, start_time, trees,
     },
+    sandbox::forbid_inspection,
     server_process::{ServerExit, ServerProcess, StopError},
     spawn::{GuardHandle, GuardProgram, SpawnRequest, SpawnedServer},
     spawn_error::SpawnError,
     stderr_log::{ServerStderr, StderrLog},
-};
-pub(crate) use self::{
-    process_table::has_children,
-    processes::{Processes, RunningProcess, StartError},
 };

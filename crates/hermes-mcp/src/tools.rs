@@ -2,7 +2,6 @@
 //! names, with which schemas, and whether it is what was accepted.
 
 pub mod catalog;
-pub mod changed_tool;
 pub mod description_scan;
 pub mod filter;
 pub mod names;

@@ -13,7 +13,6 @@ use crate::{
 
 mod approvals;
 mod chat_migration;
-mod cursors;
 mod events;
 mod inbox;
 mod outbox;

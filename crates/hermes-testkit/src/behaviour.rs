@@ -1,10 +1,8 @@
 //! What a test server does, as data: the same description drives the stdio and the HTTP front end, and
 //! travels to the binaries as one JSON argument.
 
-mod calls;
 mod http;
 mod lists;
-mod process;
 
 use std::{
     io,
@@ -13,10 +11,8 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-pub use calls::{CallBehaviour, OnCancel, WrongId};
 pub use http::{Fault, FaultKind, HttpBehaviour, HttpTransport, ReplyFormat, Tls};
 pub use lists::{ListBehaviour, OddTool, Tool};
-pub use process::{ExitAtStart, Grandchild, OversizedLine, ProcessBehaviour};
 
 /// A server's whole behaviour. The default is a well-behaved server that speaks both eras.
 ///
@@ -276,6 +272,117 @@ impl EraChange {
             self.to
         })
     }
+}
+
+/// Misbehaviour in answering calls.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a misbehaviour of its own and they combine freely"
+)]
+pub struct CallBehaviour {
+    /// Exits with code 3 once it has answered this many tool calls.
+    pub die_after: Option<u32>,
+    pub never_answer: Vec<String>,
+    /// What a cancellation does to a running call.
+    pub on_cancel: OnCancel,
+    /// The `progress` tool reports forever and never ends.
+    pub progress_forever: bool,
+    /// Tool calls are answered under an id nobody asked for.
+    pub wrong_id: Option<WrongId>,
+    /// Replaces the text of `fail` with one full of secrets; see [`crate::SECRETS`].
+    pub secrets_in_errors: bool,
+    /// The `resultType` of tool results, where the era has one.
+    pub result_type: Option<String>,
+    /// The structured content of every result is nested this deep.
+    pub nested_levels: Option<usize>,
+    /// A stateless tool that needs input never has enough of it.
+    pub endless_input: bool,
+    /// How many sampling requests `sample` makes at once.
+    pub sampling_flood: Option<u32>,
+    /// Asks the client even for what it did not declare.
+    pub ask_undeclared: bool,
+}
+
+/// What a cancellation does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OnCancel {
+    /// The call stops and is not answered.
+    #[default]
+    Stop,
+    /// The call goes on as if nothing had happened, and is answered at its end.
+    Ignore,
+    /// The call stops and is answered all the same, 100 ms later.
+    LateReply,
+}
+
+/// An id that does not belong to the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WrongId {
+    /// A number that was never used.
+    Unknown,
+    /// The right number, as a string.
+    Text,
+    Null,
+}
+
+/// Misbehaviour of the process, for `testkit-stdio`. Of these an HTTP server knows only `start_delay_ms`
+/// and `oversized_line`.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProcessBehaviour {
+    /// Waits before it reads or writes anything.
+    pub start_delay_ms: u64,
+    /// Exits instead of serving.
+    pub exit_at_start: Option<ExitAtStart>,
+    /// Lines written to stdout before the first message.
+    pub junk_stdout: Vec<String>,
+    /// Bytes of text written to stderr at start, in lines of 100.
+    pub stderr_flood: usize,
+    /// What `server/discover` makes it say on stderr, as servers do that check what they are asked.
+    pub stderr_on_discover: String,
+    /// One line of this size on stdout, at a chosen moment.
+    pub oversized_line: Option<OversizedLine>,
+    /// Goes on living when stdin is closed.
+    pub ignore_stdin_close: bool,
+    /// Goes on living on SIGTERM.
+    pub ignore_sigterm: bool,
+    /// Processes started before serving.
+    pub grandchildren: Vec<Grandchild>,
+    /// Appends one pid per line at start: its own, then those of `grandchildren`.
+    pub pid_file: Option<PathBuf>,
+}
+
+/// An early end.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ExitAtStart {
+    pub code: i32,
+    /// What is said on stderr first.
+    pub stderr: String,
+}
+
+/// A line of `x`, far beyond what a client should hold in memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OversizedLine {
+    /// Its length.
+    pub bytes: usize,
+    /// The method, or the name of the tool, whose answer it replaces.
+    pub instead_of: String,
+}
+
+/// How a process started by the server is related to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grandchild {
+    /// An ordinary child, in the server's process group.
+    Attached,
+    /// In a session of its own, its parent gone.
+    Detached,
 }
 
 #[cfg(test)]

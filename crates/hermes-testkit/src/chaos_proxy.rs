@@ -68,6 +68,8 @@ struct ProxyState {
     swallowed: watch::Sender<u64>,
     replies: Mutex<ProxyReply>,
     connections: Mutex<usize>,
+    /// Counts the pieces of requests that the server has got.
+    passed_requests: Mutex<usize>,
 }
 
 /// A proxy on a loopback port; it stops when dropped.
@@ -93,6 +95,7 @@ impl ChaosProxy {
                 reply: Vec::new(),
             }),
             connections: Mutex::new(0),
+            passed_requests: Mutex::new(0),
         });
         let served = Arc::clone(&state);
         let started =
@@ -141,6 +144,11 @@ impl ChaosProxy {
     /// How many connections were made so far.
     pub fn connections(&self) -> usize {
         *lock(&self.state.connections)
+    }
+
+    /// How many pieces of requests the server has got so far.
+    pub fn passed_requests(&self) -> usize {
+        *lock(&self.state.passed_requests)
     }
 }
 
@@ -286,6 +294,9 @@ async fn pump(
         }
         to.write_all(&buffer[..read]).await?;
         passed += read;
+        if direction == Direction::Request {
+            *lock(&state.passed_requests) += 1;
+        }
     }
 }
 
@@ -297,6 +308,7 @@ mod tests {
     };
 
     use super::*;
+    use crate::wait_until;
 
     /// Sends back what it gets.
     fn echo_server() -> SocketAddr {
@@ -370,6 +382,20 @@ mod tests {
             error.kind(),
             io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
         ));
+    }
+
+    #[test]
+    fn a_request_without_a_reply_arrives_and_is_counted() {
+        let proxy = ChaosProxy::start(echo_server());
+        let mut stream = connect(&proxy);
+        proxy.set(NetworkFault::HalfOpen);
+        let error = echo(&mut stream, b"one").unwrap_err();
+        assert!(matches!(
+            error.kind(),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+        ));
+        let has_passed = || proxy.passed_requests() == 1;
+        assert!(wait_until(Duration::from_mins(1), has_passed));
     }
 
     #[test]

@@ -28,7 +28,7 @@ use crate::{
     model::ModelServer,
     postgres::{PostgresCluster, TestDatabase},
     script::lock,
-    wait_until,
+    wait_for, wait_until,
 };
 use process::NodeSetup;
 
@@ -197,15 +197,12 @@ impl NodeCluster {
     ///
     /// If it never is.
     pub fn wait_for(&self, path: &str, is_so: impl Fn(&Value) -> bool) -> Value {
-        let end = Instant::now() + NODE_TIMEOUT;
-        loop {
-            let found = self.addresses.must_send(&NodeRequest::get(path)).json();
-            if is_so(&found) {
-                return found;
-            }
-            assert!(Instant::now() < end, "{path} stays {found}");
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        let mut shown = Value::Null;
+        let found = wait_for(NODE_TIMEOUT, || {
+            shown = self.addresses.must_send(&NodeRequest::get(path)).json();
+            is_so(&shown).then(|| shown.clone())
+        });
+        found.unwrap_or_else(|| panic!("{path} stays {shown}"))
     }
 
     /// Waits until a node says that it is ready.

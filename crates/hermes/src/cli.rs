@@ -24,15 +24,13 @@ pub(crate) use crate::cli::{
     hub::{
         ConfirmArgs, HubArgs, PageArgs, VersionArgs,
         feed::{
-            HubEventsArgs, HubUsageArgs, HubWebhookArgs, HubWebhookCommand, WebhookCreateArgs,
-            WebhookUpdateArgs,
+            HubEventsArgs, HubJobsArgs, HubRunsArgs, HubUsageArgs, HubWebhookArgs,
+            HubWebhookCommand, WebhookCreateArgs, WebhookUpdateArgs,
         },
         group::{GroupArgs, GroupCommand, GroupMembers, GroupSkillCommand, MemberCommand},
-        overview::{HubJobsArgs, HubRunsArgs},
         policy::{
             PolicyArgs, PolicyCommand, RevisionArgs, SpecializationArgs, SpecializationCommand,
         },
-        session::{HubSessionArgs, HubSessionCommand},
         share::{
             FileFindArgs, FileGrepArgs, ShareArgs, ShareCommand, ShareRmArgs, ShareUploadArgs,
             ShareWriteArgs,
@@ -48,7 +46,7 @@ pub(crate) use crate::cli::{
             TenantSessionsCommand, TenantSkillCommand, TenantSkillInstallArgs, TenantSoulArgs,
             TenantSyncArgs, TenantUpdateArgs,
         },
-        token::{TokenArgs, TokenCommand},
+        token::{HubSessionArgs, HubSessionCommand, TokenArgs, TokenCommand},
     },
     messaging::{ChannelsCommand, ChannelsListArgs},
 };

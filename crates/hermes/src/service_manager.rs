@@ -46,7 +46,7 @@ impl ServiceManagerSocket {
             return;
         };
         if let Err(error) = send_to(socket, address, message.as_bytes()) {
-            tracing::warn!(%error, "service manager could not be notified");
+            tracing::warn!(%error, "service manager cannot be notified");
         }
     }
 }

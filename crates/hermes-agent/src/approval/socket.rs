@@ -123,12 +123,12 @@ async fn accept_decisions(listener: UnixListener, waiting: PendingDecisions) {
                     clients.spawn(async move {
                         let answered = tokio::time::timeout(TIMEOUT, handle_connection(stream, &waiting));
                         if let Ok(Err(error)) = answered.await {
-                            tracing::debug!(%error, "reading a decision failed");
+                            tracing::debug!(%error, "failed to read a decision");
                         }
                     });
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "accepting a decision connection failed");
+                    tracing::warn!(%error, "failed to accept a decision connection");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             },

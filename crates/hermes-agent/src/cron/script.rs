@@ -11,8 +11,8 @@ use std::{
 
 use hermes_config::Home;
 use hermes_mcp::process::{
-    GuardHandle, child_limit::limit_child_processes, command_marker::CommandMarker,
-    descendants::mark_descendants, sandbox,
+    GuardHandle, command_marker::CommandMarker, descendants::mark_descendants, sandbox,
+    sandbox::limit_child_processes,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt},

@@ -4,8 +4,8 @@ use std::{io, path::Path, process::Stdio};
 
 use hermes_config::{Home, SpeechCommand};
 use hermes_mcp::process::{
-    child_limit::limit_child_processes, command_marker::CommandMarker,
-    descendants::mark_descendants, environment::expand_home,
+    command_marker::CommandMarker, descendants::mark_descendants, environment::expand_home,
+    sandbox::limit_child_processes,
 };
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _},

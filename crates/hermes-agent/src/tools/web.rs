@@ -10,15 +10,13 @@ use std::{
     time::Duration,
 };
 
+use hermes_config::public_address::is_public_host;
 use reqwest::{Client, Response, StatusCode, header, redirect};
 use serde_json::Value;
 use url::Url;
 
 use super::ToolError;
-use crate::policy::{
-    AllowedNetworks, PolicyHandle,
-    public_address::{PublicResolver, is_public_host},
-};
+use crate::policy::{AllowedNetworks, PolicyHandle, PublicResolver};
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// For one URL, redirects included.

@@ -293,3 +293,11 @@ fn administrators_may_use_all_commands_and_others_those_on_the_list() {
         assert_eq!(may, expected, "{user} {command} in {:?}", chat.kind);
     }
 }
+
+#[test]
+fn a_stranger_is_told_the_command_that_its_operator_has() {
+    let own = code_message("telegram", "ABCD2345", None);
+    assert!(own.contains("`hermes pairing approve telegram ABCD2345`"));
+    let hosted = code_message("telegram", "ABCD2345", Some("acme"));
+    assert!(hosted.contains("`hermes tenant pairing acme approve telegram ABCD2345`"));
+}

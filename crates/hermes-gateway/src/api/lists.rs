@@ -1,16 +1,18 @@
-//! Health details, skills, toolsets, the API's capabilities, and the directives that only a Hub may send.
+//! Health details, skills, toolsets, the API's capabilities, and what only a Hub may send: directives and requests of its
+//! operator.
 
 use axum::{Json, extract::State};
 use hermes_agent::{
     approval::DenyAllApprover,
     conversation::{Consent, Conversation, ConversationSetup, ToolsetKind},
 };
-use hermes_protocol::Directives;
+use hermes_protocol::{AgentReply, AgentRequest, Directives};
 use hermes_store::{NewSession, SessionId};
 use jiff::Zoned;
 use serde_json::{Value, json};
 
 use super::{ApiState, error::ApiError, openai::MODEL, payload::Payload};
+use crate::operator_requests;
 
 pub(super) async fn health(State(api): State<ApiState>) -> Json<Value> {
     Json(api.gateway.health().await)
@@ -93,4 +95,15 @@ pub(super) async fn apply_directives(
     })?;
     api.gateway.apply_directives(directives).await;
     Ok(Json(json!({"ok": true})))
+}
+
+/// What the operator of a Hub asks about the model and the MCP servers.
+pub(super) async fn execute_request(
+    State(api): State<ApiState>,
+    body: Payload,
+) -> Result<Json<AgentReply>, ApiError> {
+    let request: AgentRequest = body.parse()?;
+    Ok(Json(
+        operator_requests::execute(&api.gateway, request).await,
+    ))
 }

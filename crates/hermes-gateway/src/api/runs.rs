@@ -125,7 +125,7 @@ fn event_stream(watching: RunWatcher) -> impl futures::Stream<Item = String> + S
             Ok(Ok(Some(event))) => Some((format_event(&event), Some(watching))),
             Ok(Ok(None)) => Some((payload::CLOSED_COMMENT.to_owned(), None)),
             Ok(Err(error)) => {
-                tracing::error!(%error, "reading the events of a run failed");
+                tracing::error!(%error, "failed to read the events of a run");
                 None
             }
         }

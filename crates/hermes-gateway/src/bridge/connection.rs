@@ -6,7 +6,11 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use hermes_config::sync::{Mutex, MutexGuard};
+use hermes_config::{
+    sync::{Mutex, MutexGuard},
+    trace_context::{TRACEPARENT, TRACESTATE, TraceContext},
+    traced_span,
+};
 use hermes_serve::Principal;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -21,12 +25,12 @@ use rmcp::{
     service::{NotificationContext, RequestContext, SubscriptionContext},
 };
 use tokio::task::JoinSet;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span};
 
 use super::{
     Bridge, ChannelPush,
     events::{Cursor, EventError},
-    follow, prompts, resources, tools, trace,
+    follow, prompts, resources, tools,
 };
 
 const INSTRUCTIONS: &str = "The conversations of this Hermes home on messaging platforms. Find one with \
@@ -176,7 +180,7 @@ impl ServerHandler for BridgeConnection {
         let arguments = request.arguments.as_ref();
         let name = &request.name;
         let result = tools::call_tool(&self.bridge, &self.event_start, name, arguments, &context)
-            .instrument(trace::call_span(name, &context))
+            .instrument(call_span(name, &context))
             .await;
         Ok(result.into())
     }
@@ -312,4 +316,33 @@ fn tools_capability() -> rmcp::model::ToolsCapability {
     let mut tools = rmcp::model::ToolsCapability::default();
     tools.list_changed = Some(false);
     tools
+}
+
+/// The exported span of a client's call, in the trace that its `_meta` or the headers of its request name.
+fn call_span(tool: &str, context: &RequestContext<RoleServer>) -> Span {
+    if !hermes_config::trace_context::is_on() {
+        return Span::none();
+    }
+    let span = traced_span!(
+        "tools/call",
+        otel.name = format!("tools/call {tool}"),
+        otel.kind = "server",
+        mcp.method.name = "tools/call",
+        gen_ai.operation.name = "execute_tool",
+        gen_ai.tool.name = tool
+    );
+    let meta = &context.meta;
+    let of_meta = TraceContext::receive(meta.get_traceparent(), meta.get_tracestate());
+    let of_headers = || {
+        let headers = &context
+            .extensions
+            .get::<axum::http::request::Parts>()?
+            .headers;
+        let text = |name: &str| headers.get(name)?.to_str().ok();
+        TraceContext::receive(text(TRACEPARENT), text(TRACESTATE))
+    };
+    if let Some(parent) = of_meta.or_else(of_headers) {
+        parent.adopt(&span);
+    }
+    span
 }

@@ -1,7 +1,10 @@
 //! What commands need of the running gateway, for the conversation of one chat.
 
+use std::io;
+
 use futures::future::BoxFuture;
 use hermes_agent::approval::Decision;
+use hermes_config::{Home, remove_variable, write_variable};
 use hermes_mcp::{ReloadReport, ServerStatus};
 use hermes_store::{ModelUsage, SessionUsage};
 
@@ -235,4 +238,20 @@ pub trait ChatCommandContext: Send + Sync {
 
     /// Runs a turn with a skill. False if there is no such skill.
     fn use_skill<'a>(&'a self, name: &'a str, text: &'a str) -> CommandFuture<'a, bool>;
+}
+
+/// Makes a chat the home channel of an account. Other lines of `.env` stay as they are.
+pub fn write_home_channel(home: &Home, account: &Account, chat: &ChatAddress) -> io::Result<()> {
+    write_variable(home, &account.variable("HOME_CHANNEL"), &chat.id)?;
+    // A name or topic of the former one would be wrong.
+    for (what, value) in [
+        ("HOME_CHANNEL_NAME", chat.name.as_deref()),
+        ("HOME_CHANNEL_THREAD_ID", chat.thread_id.as_deref()),
+    ] {
+        match value {
+            Some(value) => write_variable(home, &account.variable(what), value)?,
+            None => remove_variable(home, &account.variable(what))?,
+        }
+    }
+    Ok(())
 }

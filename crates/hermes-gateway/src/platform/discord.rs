@@ -8,7 +8,6 @@ mod connection_end;
 mod cursor;
 mod decode;
 mod history;
-mod identify;
 mod interactions;
 mod places;
 mod post;
@@ -16,8 +15,6 @@ mod rate_limits;
 mod receive;
 mod relay;
 mod rest;
-mod timing;
-mod updates;
 mod voice;
 
 use std::{path::Path, time::Duration};
@@ -334,5 +331,34 @@ impl PlatformClient for DiscordClient {
         after_message: &'a str,
     ) -> BoxFuture<'a, Result<Vec<RawUpdate>, PostError>> {
         Box::pin(self.fetch_after(chat, after_message))
+    }
+}
+
+/// How long things take on the gateway.
+#[derive(Debug, Clone, Copy)]
+pub struct DiscordTiming {
+    /// A request to the REST API.
+    pub request: Duration,
+    /// From the first byte to a session that works.
+    pub session: Duration,
+    /// The pause after a first failure to connect. It is doubled up to the longest.
+    pub first_pause: Duration,
+    pub longest_pause: Duration,
+    /// Between a session that Discord refused and the next one; Discord wants 1 to 5 s.
+    pub invalid_session_pause: Duration,
+    /// Saying goodbye.
+    pub closing: Duration,
+}
+
+impl Default for DiscordTiming {
+    fn default() -> Self {
+        Self {
+            request: Duration::from_secs(30),
+            session: Duration::from_mins(1),
+            first_pause: Duration::from_secs(1),
+            longest_pause: Duration::from_mins(1),
+            invalid_session_pause: Duration::from_millis(1_500),
+            closing: Duration::from_secs(3),
+        }
     }
 }

@@ -14,8 +14,7 @@ use serde_json::Value;
 
 use super::{
     error::{PlatformFailure, SendError},
-    http::{self, PlatformApi, PlatformReply, RequestBody},
-    reachable::ReachableAddresses,
+    http::{self, PlatformApi, PlatformReply, ReachableAddresses, RequestBody},
 };
 use crate::platforms::Account;
 

@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use hermes_agent::{
-    policy::{Egress, PublicResolver},
+    policy::{Egress, PolicyHandle, PublicResolver},
     retry_after::parse_retry_after,
 };
 use hermes_config::{Platform, PlatformSettings, ProxyVariables, Redactor, Secret};
@@ -19,7 +19,6 @@ use url::{Host, Url};
 use super::{
     error::{PlatformFailure, SendError},
     multipart::UploadForm,
-    reachable::ReachableAddresses,
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -357,9 +356,38 @@ fn explain_certificate(reason: &str) -> String {
     format!("the server's certificate {cause} ({reason})")
 }
 
+/// The addresses that an account may reach: https, or http where that is allowed, and what the operator's policy lets
+/// through at the moment.
+#[derive(Debug, Clone)]
+pub(crate) struct ReachableAddresses {
+    allow_http: bool,
+    policy: PolicyHandle,
+}
+
+impl ReachableAddresses {
+    pub(crate) fn new(settings: &PlatformSettings, policy: &PolicyHandle) -> Self {
+        Self {
+            allow_http: settings.allow_http,
+            policy: policy.clone(),
+        }
+    }
+
+    /// The URL, if it may be reached; else why not.
+    pub(crate) fn check(&self, address: &str) -> Result<Url, String> {
+        let url = check_url(address, self.allow_http)?;
+        let reached = self.policy.policy().egress().check(&url);
+        reached.map_err(|denied| denied.to_string())?;
+        Ok(url)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Error;
+
+    use hermes_agent::policy::AgentPolicy;
+    use hermes_protocol::{Directives, Policy};
+    use serde_json::json;
 
     use super::*;
 
@@ -398,5 +426,33 @@ mod tests {
             assert!(told.contains(cause) && told.contains(reason), "{told}");
         }
         assert_eq!(root_cause(&Error::other("no route")), "no route");
+    }
+
+    fn rules(egress: &serde_json::Value) -> (ReachableAddresses, PolicyHandle) {
+        let policy = Policy::resolve(&json!({"egress": egress}), &Policy::unrestricted()).unwrap();
+        let handle = PolicyHandle::new(AgentPolicy::from(Directives::new(policy)));
+        let settings = PlatformSettings::default_of(Platform::Discord);
+        (ReachableAddresses::new(&settings, &handle), handle)
+    }
+
+    #[test]
+    fn what_a_platform_names_is_held_to_the_policy_as_its_own_address_is() {
+        let (rules, handle) = rules(&json!({"allowHosts": ["discord.com", "cdn.discordapp.com"]}));
+        assert!(rules.check("https://cdn.discordapp.com/a.png").is_ok());
+        let denied = rules.check("https://media.example/a.png").unwrap_err();
+        assert!(denied.contains("media.example"), "{denied}");
+        assert!(denied.contains("egress.allowHosts"), "{denied}");
+        assert!(rules.check("http://cdn.discordapp.com/a.png").is_err());
+        // From the next use on.
+        handle.set(AgentPolicy::default());
+        assert!(rules.check("https://media.example/a.png").is_ok());
+    }
+
+    #[test]
+    fn private_networks_are_out_of_reach_where_the_policy_says_so() {
+        let (rules, _) = rules(&json!({"denyPrivateNetworks": true}));
+        let denied = rules.check("https://10.0.0.5/a.png").unwrap_err();
+        assert!(denied.contains("denyPrivateNetworks"), "{denied}");
+        assert!(rules.check("https://files.slack.com/a").is_ok());
     }
 }

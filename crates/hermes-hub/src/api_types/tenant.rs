@@ -1,4 +1,4 @@
-//! A tenant and what belongs to it.
+//! A tenant and what belongs to it; the words of its document and of its messaging platforms.
 
 use std::collections::BTreeMap;
 
@@ -261,4 +261,50 @@ pub struct AgentState {
     pub restarts: u32,
     /// The cause of its last failure.
     pub last_error: Option<String>,
+}
+
+vocabulary! {
+    /// Which memory.
+    MemoryKind {
+        /// What the agent noted about its work.
+        Memory = "memory",
+        /// What the agent knows about its users.
+        User = "user",
+    }
+}
+
+vocabulary! {
+    /// What became of a part.
+    PartOutcome {
+        /// It was not there.
+        Created = "created",
+        /// It was different.
+        Changed = "changed",
+        /// It was there and is gone.
+        Removed = "removed",
+        /// It was so already.
+        Unchanged = "unchanged",
+    }
+}
+
+vocabulary! {
+    /// A messaging platform.
+    PlatformName {
+        /// Telegram, by a bot.
+        Telegram = "telegram",
+        /// Discord, by a bot.
+        Discord = "discord",
+        /// Slack, by an app.
+        Slack = "slack",
+    }
+}
+
+vocabulary! {
+    /// What a stranger who writes a direct message gets.
+    StrangerReply {
+        /// A pairing code, unless there is an allow-list.
+        Pair = "pair",
+        /// Nothing.
+        Ignore = "ignore",
+    }
 }

@@ -165,7 +165,7 @@ fn onward(page: &RedirectPage<'_>) -> Response {
     match page.render() {
         Ok(text) => Html(text).into_response(),
         Err(error) => {
-            tracing::error!(%error, "failed to render a page of the sign-in");
+            tracing::error!(%error, "failed to render the sign-in page");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }

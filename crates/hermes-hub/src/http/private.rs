@@ -5,18 +5,21 @@
 //! route names one.
 
 mod chat_runs;
-mod traces;
 
 use std::collections::BTreeMap;
 
 use axum::{
     Extension, Router,
+    body::Body,
     extract::{Path, Request, State},
     middleware::{self, Next},
     response::{IntoResponse as _, Response},
     routing::{get, post},
 };
-use hermes_config::bot_lock::BotId;
+use hermes_config::{
+    bot_lock::BotId,
+    trace_context::{self, RelayError},
+};
 use http::{StatusCode, header};
 use tokio::net::UnixListener;
 use tokio_util::sync::CancellationToken;
@@ -76,7 +79,7 @@ impl Hub {
                 CHAT_RUN_ROUTE,
                 post(chat_runs::begin_run).put(chat_runs::end_run),
             )
-            .route(TRACES_ROUTE, post(traces::relay_spans))
+            .route(TRACES_ROUTE, post(relay_spans))
             .with_state(self.clone())
             .fallback(rest::route_not_found)
             .layer(middleware::from_fn_with_state(self.clone(), authenticate))
@@ -189,4 +192,34 @@ fn auth_failure_entry(refusal: &AuthError) -> Option<NewAuditEntry> {
         _ => ("runtime_key_refused", 401),
     };
     Some(NewAuditEntry::new("unknown", Via::Agent, action).denied(status))
+}
+
+/// Agents send at most 512 spans at once, which are a fraction of this.
+const MAX_BATCH_BYTES: usize = 4 * 1024 * 1024;
+
+/// Takes a batch, or says that it is lost. An agent never waits for the collector.
+async fn relay_spans(
+    Extension(tenant): Extension<TenantId>,
+    Extension(id): Extension<RequestId>,
+    body: Body,
+) -> Response {
+    match relay_batch(&tenant, body).await {
+        Ok(()) => StatusCode::OK.into_response(),
+        Err(problem) => problem_response(&problem, &id),
+    }
+}
+
+async fn relay_batch(tenant: &TenantId, body: Body) -> Result<(), Problem> {
+    let Some(export) = trace_context::export() else {
+        return Err(Problem::not_found("this Hub exports no traces"));
+    };
+    let batch = axum::body::to_bytes(body, MAX_BATCH_BYTES)
+        .await
+        .map_err(|_| Problem::invalid("the batch is not complete, or larger than 4 MiB"))?;
+    export
+        .relay(tenant.as_str(), &batch)
+        .map_err(|error| match error {
+            RelayError::Malformed => Problem::invalid(error.to_string()),
+            RelayError::Full => Problem::new(ProblemCode::Unavailable, error.to_string()),
+        })
 }

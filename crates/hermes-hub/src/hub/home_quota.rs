@@ -47,7 +47,7 @@ pub(super) async fn run_measurements(hub: Hub) {
                 continue;
             }
             if let Err(problem) = hub.enforce_quota(&tenant).await {
-                tracing::warn!(%tenant, %problem, "failed to measure the tenant's home");
+                tracing::warn!(%tenant, %problem, "failed to measure a tenant's home");
             }
             next.insert(tenant, started + started.elapsed() * MEASURE_TIME_DIVISOR);
         }

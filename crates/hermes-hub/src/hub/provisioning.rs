@@ -4,7 +4,7 @@ use std::{collections::HashSet, io, path::Path};
 
 use tokio::sync::watch;
 
-use super::{Hub, flavor_skills::install_flavor_skills};
+use super::Hub;
 use crate::{
     Problem, ProblemCode,
     api_types::{Condition, ConditionStatus, TenantStatus, Time},
@@ -12,11 +12,11 @@ use crate::{
         audit::NewAuditEntry,
         files::run_blocking,
         state::{
-            Page, StateError, TenantFilter, TenantHome, TenantObservation, TenantQuery,
+            Notice, Page, StateError, TenantFilter, TenantHome, TenantObservation, TenantQuery,
             TenantRecord,
         },
     },
-    tenants::leases::LeaseOwner,
+    tenants::{leases::LeaseOwner, provided_skills::provide_skills},
 };
 
 const PAGE_SIZE: u32 = 1000;
@@ -307,5 +307,36 @@ fn home_condition(status: TenantStatus) -> Condition {
             "the home is missing; put it back, or delete the tenant".into()
         },
         last_transition_time: Time::now(),
+    }
+}
+
+const FLAVOR_SKILLS_CONDITION: &str = "FlavorSkillsInstalled";
+
+/// Installs skills in a new home. The condition tells of those that could not be.
+async fn install_flavor_skills(
+    hub: &Hub,
+    record: &TenantRecord,
+) -> Result<Option<Condition>, StateError> {
+    let home = hub.home(record);
+    let documents = hub.effective_documents();
+    let provided = provide_skills(hub.state(), &documents, home.path(), record).await;
+    let missing = provided.map_err(|Problem { message, .. }| StateError::Unavailable(message))?;
+    Ok((!missing.is_empty()).then(|| Condition {
+        kind: FLAVOR_SKILLS_CONDITION.into(),
+        status: ConditionStatus::False,
+        reason: "missing".into(),
+        message: format!(
+            "these skills of the flavor or of a group are not in the library, or could not be installed: {}",
+            missing.join(", ")
+        ),
+        last_transition_time: Time::now(),
+    }))
+}
+
+impl Hub {
+    /// A skill of the library or the skills of a group have changed: running agents get them now, others when they start.
+    pub(crate) fn provided_skills_changed(&self) {
+        self.notify_nodes(Notice::Skills);
+        self.directives_changed();
     }
 }

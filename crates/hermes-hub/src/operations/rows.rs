@@ -12,7 +12,6 @@ mod homes;
 mod hub;
 mod mcp_servers;
 mod messaging;
-mod nodes;
 mod shares;
 mod tenants;
 
@@ -26,7 +25,7 @@ pub(super) fn all_operations() -> Vec<Operation> {
     ];
     let others = [
         hub::rows(),
-        nodes::rows(),
+        hub::node_rows(),
         console::rows(),
         tenants::others(),
         shares::files(),

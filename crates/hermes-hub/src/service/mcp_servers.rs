@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{
     TenantRef,
-    agent_requests::ask_agent,
+    agent::ask_agent,
     home_config::{change_config, own_variables, policy_problem, read_config},
 };
 use crate::{

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::{
     TenantRef,
-    agent_requests::{ask_agent, unexpected_reply},
+    agent::{ask_agent, unexpected_reply},
     deserialize_nullable,
     home_config::{change_config, own_variables, policy_problem, read_config},
     mcp_servers::entry::check_references,

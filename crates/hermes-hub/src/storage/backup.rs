@@ -28,7 +28,7 @@ mod write;
 
 pub use commands::RestoredCommand;
 pub use restore::{RestoreReport, forget_secrets, restore_backup};
-pub use write::{KeyInBackup, write_backup};
+pub use write::{KeyInBackup, write_backup, write_backup_file};
 
 const MANIFEST_NAME: &str = "manifest.json";
 const FORMAT_VERSION: u32 = 1;

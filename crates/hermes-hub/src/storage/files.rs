@@ -5,7 +5,6 @@ mod api_types;
 mod archive;
 mod archive_reader;
 mod budget;
-mod delete_tree;
 mod directory;
 mod find;
 mod go_glob;

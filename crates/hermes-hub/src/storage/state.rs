@@ -19,8 +19,6 @@ mod audit;
 mod batch_queue;
 mod checkpoints;
 mod columns;
-mod commands;
-mod commit_trace;
 mod console_sessions;
 mod cron;
 mod documents;
@@ -36,7 +34,6 @@ mod open;
 mod overview;
 mod page;
 mod postgres;
-mod provided_skills;
 mod records;
 mod runs;
 mod share_index;
@@ -55,7 +52,6 @@ pub use audit::{
     ChainCheck, ChainHead,
 };
 pub use checkpoints::{CheckpointId, CheckpointRow, CheckpointStore, NewCheckpoint};
-pub use commands::{CommandStore, NodeCommand};
 pub use console_sessions::{
     ConsoleSession, ConsoleSessionStore, NewConsoleSession, SessionHolder, SignedInPerson,
 };
@@ -79,14 +75,13 @@ pub use leases::{
 pub use mcp_sessions::{
     McpSession, McpSessionAdmission, McpSessionStore, McpSessionUse, SessionHash,
 };
-pub use notices::{Notice, NoticeStore};
+pub use notices::{CommandStore, NodeCommand, Notice, NoticeStore};
 pub use open::{OpenedState, StateOpenError};
 pub use overview::{EndedRun, OverviewStore, TenantWithConditions};
 pub use page::{Page, Paged};
 pub use postgres::{
     DatabasePosition, PostgresOpenError, PostgresOptions, PostgresState, TablesFound,
 };
-pub use provided_skills::{ProvidedSkillStore, SkillRevisions};
 pub use runs::{
     NewEvent, NewRun, RunChange, RunEventPage, RunQuery, RunQueueStore, RunRecord, RunStore,
     RunUpdate, RunUpdated,
@@ -95,7 +90,9 @@ pub use share_index::{
     BlobRef, IndexedContent, IndexedEntry, IndexedUsage, RemovedEntry, ShareIndexChange,
     ShareIndexStore,
 };
-pub use skill_library::{LibrarySkillRecord, NewLibrarySkill, SkillLibraryStore};
+pub use skill_library::{
+    LibrarySkillRecord, NewLibrarySkill, ProvidedSkillStore, SkillLibraryStore, SkillRevisions,
+};
 pub use sqlite::SqliteState;
 pub use tables::CopiedTable;
 pub use tenants::{

@@ -19,7 +19,6 @@ mod execute;
 mod handover;
 mod request;
 mod tenant_stop;
-mod text_buffer;
 mod watcher;
 
 use std::{

@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     sync::{Arc, Mutex},
-    time::Duration,
 };
 
 use axum::{
@@ -98,9 +97,6 @@ async fn take(
         TargetReply::Redirect(to) => {
             (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, to)]).into_response()
         }
-        TargetReply::Never => {
-            tokio::time::sleep(Duration::from_hours(1)).await;
-            StatusCode::OK.into_response()
-        }
+        TargetReply::Never => std::future::pending().await,
     }
 }

@@ -17,7 +17,7 @@ use crate::{
         link::{Link, LinkStatus},
         session::McpSession,
     },
-    tools::changed_tool::ChangedToolAdvice,
+    tools::pins::ChangedToolAdvice,
 };
 
 /// How long a call waits for a server that is on its way back.

@@ -17,6 +17,9 @@
 //! what its user can connect to, unless it is denied Unix sockets, or the network: then it can make no socket at all.
 //!
 //! **User namespaces** are closed to every confined process: inside of one it would have powers to undo the rest.
+//!
+//! On every system: what a process forbids to what it starts, [to take all processes](limit_child_processes), and to others,
+//! [to look into it](forbid_inspection).
 
 mod note;
 #[cfg(target_os = "linux")]
@@ -32,7 +35,9 @@ use std::{
     path::PathBuf,
 };
 
+use rustix::process::{Resource, Rlimit, setrlimit};
 use serde::{Deserialize, Serialize};
+use tokio::process::Command;
 
 pub use self::{rules::LandlockRules, system::is_system_path};
 #[cfg(target_os = "linux")]
@@ -292,4 +297,42 @@ pub fn confine_command(
     _: &SandboxPlan,
 ) -> Result<(), SandboxError> {
     Err(SandboxError("only Linux supports it".into()))
+}
+
+/// Names, to an agent that is limited, how many processes there may be before what it starts can start no more.
+pub const CHILD_LIMIT_VARIABLE: &str = "HERMES_CHILD_PROCESSES";
+
+/// Holds what a command starts to fewer processes than this one, if this one is to do so, where its user may have only so
+/// many processes.
+///
+/// Threads are processes, too, when they are counted. An agent whose commands have used up all of them could not even
+/// read its own database any more. So whoever limits an agent allows it a few more than it may start, and says by
+/// [`CHILD_LIMIT_VARIABLE`] how many those are.
+#[expect(unsafe_code, reason = "pre_exec has no safe form")]
+pub fn limit_child_processes(command: &mut Command) {
+    let most = std::env::var(CHILD_LIMIT_VARIABLE).ok();
+    let Some(most) = most.and_then(|most| most.parse().ok()) else {
+        return;
+    };
+    let limit = move || {
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        setrlimit(Resource::Nproc, limit)?;
+        Ok(())
+    };
+    // SAFETY: a plain system call; nothing is allocated and no lock is taken.
+    unsafe { command.pre_exec(limit) };
+}
+
+/// Switches core files and inspection off, for this process: from now on neither its memory nor its variables nor its
+/// open files can be read by another process of the same user, and none can trace it. Programs that it starts are
+/// themselves again.
+///
+/// Call it before anything is started. What holds keys and starts programs needs it.
+pub fn forbid_inspection() {
+    // A kernel that refuses this leaves things as they were; nothing could be done about it here.
+    #[cfg(target_os = "linux")]
+    let _ = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
 }

@@ -28,7 +28,6 @@ use tokio::{
 
 use super::{ServerProcess, SpawnError, server_process::StartReply, wire, wire::SpawnMessage};
 use crate::process::{
-    child_limit,
     command_marker::{CommandOwner, MARKER_VARIABLE, OWNER_VARIABLE},
     sandbox,
 };
@@ -225,7 +224,7 @@ impl GuardProcess {
             None => Stdio::null(),
         };
         let mut command = tokio::process::Command::new(&program.path);
-        child_limit::limit_child_processes(&mut command);
+        sandbox::limit_child_processes(&mut command);
         let process = command
             // Whoever kills all that is called like the host should not hit those who clean up after it.
             .arg0("mcp-guard")

@@ -115,5 +115,36 @@ impl Pins {
     }
 }
 
+/// Advice about one tool, for the person who may accept it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedToolAdvice {
+    pub server: ServerName,
+    pub tool: ToolName,
+    /// Whose agent it is, if a Hub hosts it.
+    pub tenant: Option<String>,
+}
+
+impl std::fmt::Display for ChangedToolAdvice {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            server,
+            tool,
+            tenant,
+        } = self;
+        match tenant {
+            Some(tenant) => write!(
+                f,
+                "`hermes tenant mcp {tenant} tools {server}` of its operator shows it, `hermes tenant mcp {tenant} accept \
+                 {server} {tool}` accepts it"
+            ),
+            None => write!(
+                f,
+                "`hermes mcp tools {server} --diff` shows the difference, `hermes mcp tools {server} --approve {tool}` \
+                 accepts it"
+            ),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests;

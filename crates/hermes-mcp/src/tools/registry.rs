@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 
 use crate::tools::{
     catalog::{Catalog, NativeTool},
-    changed_tool::ChangedToolAdvice,
     filter::{ApprovalRule, ToolFilter},
     names,
     names::{Naming, RegisteredName},
+    pins::ChangedToolAdvice,
 };
 
 /// A tool under the name the model says.

@@ -1,4 +1,5 @@
-//! Updates of platforms: stored before they are acknowledged, and kept until they have been dealt with.
+//! Updates of platforms: stored before they are acknowledged, and kept until they have been dealt with. With them the
+//! position where reading from a platform goes on, one for each account, in the platform's own form.
 //!
 //! `new` → `running` → `done`. Rows that are not `done` when a process starts were left by one that died. A row stays
 //! for a while after it is done, so that a second delivery of the same update is recognised.
@@ -6,10 +7,10 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use sqlx::sqlite::SqliteRow;
+use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
-use super::{RuntimeStore, cursors::write_cursor};
-use crate::{SessionKey, StoreError, clock::epoch_seconds, db::row};
+use super::RuntimeStore;
+use crate::{SessionKey, StoreError, clock::epoch_seconds, db::row, json};
 
 mod deferred;
 
@@ -251,4 +252,41 @@ impl RuntimeStore {
         };
         counted.await.map_err(|error| self.database.error(error))
     }
+}
+
+impl RuntimeStore {
+    /// The position that was stored last.
+    pub async fn platform_cursor(
+        &self,
+        platform: &str,
+        account: &str,
+    ) -> Result<Option<Value>, StoreError> {
+        let value: Option<String> =
+            sqlx::query_scalar("SELECT value FROM cursors WHERE platform = ?1 AND account = ?2")
+                .bind(platform)
+                .bind(account)
+                .fetch_optional(self.database.readers())
+                .await
+                .map_err(|error| self.database.error(error))?;
+        Ok(value.and_then(|value| json::parse_json(&value)))
+    }
+}
+
+async fn write_cursor(
+    connection: &mut SqliteConnection,
+    platform: &str,
+    account: &str,
+    cursor: &Value,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(
+        "INSERT INTO cursors (platform, account, value, updated_at) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT(platform, account) DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
+    )
+    .bind(platform)
+    .bind(account)
+    .bind(cursor.to_string())
+    .bind(epoch_seconds())
+    .execute(connection)
+    .await?;
+    Ok(())
 }

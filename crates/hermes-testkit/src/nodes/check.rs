@@ -1,9 +1,6 @@
 //! Whether everything that was acknowledged is there, once.
 
-use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde_json::Value;
 
@@ -86,7 +83,6 @@ impl FinalCheck<'_> {
                 // It may be decided already.
                 let _ = self.cluster.addresses.send(0, &decide);
             }
-            std::thread::sleep(Duration::from_millis(300));
             self.sql(unfinished).is_empty() && self.unfired(ledger).is_empty()
         });
         if !is_over {

@@ -256,7 +256,7 @@ impl FaultDriver<'_> {
         self.cluster.nodes[node].database.set(fault);
         self.wait_for_expiry(node);
         // Long enough for others to take its tenants, or not.
-        std::thread::sleep(Duration::from_millis(self.numbers.below(1_500) as u64));
+        std::thread::sleep(Duration::from_millis(self.numbers.below(1_000) as u64));
         self.cluster.nodes[node].database.set(NetworkFault::None);
     }
 

@@ -12,7 +12,6 @@ mod limits;
 mod messages;
 mod people;
 mod reply;
-mod stored_zlib;
 mod view;
 mod world;
 

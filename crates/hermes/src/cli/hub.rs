@@ -2,9 +2,7 @@
 
 pub(crate) mod feed;
 pub(crate) mod group;
-pub(crate) mod overview;
 pub(crate) mod policy;
-pub(crate) mod session;
 pub(crate) mod share;
 pub(crate) mod skill_library;
 pub(crate) mod tenant;
@@ -15,9 +13,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use self::{
-    feed::{HubEventsArgs, HubUsageArgs, HubWebhookArgs},
-    overview::{HubJobsArgs, HubRunsArgs},
-    session::HubSessionArgs,
+    feed::{HubEventsArgs, HubJobsArgs, HubRunsArgs, HubUsageArgs, HubWebhookArgs},
+    token::HubSessionArgs,
 };
 use super::RevisionArgs;
 

@@ -6,10 +6,8 @@ pub(crate) mod client;
 mod connect;
 mod console;
 mod doctor;
-mod events;
 pub(crate) mod group;
 mod migrate;
-mod node;
 mod overview;
 pub(crate) mod policy;
 mod serve;
@@ -43,12 +41,12 @@ pub(super) fn run(context: &Context, command: HubCommand) -> Result<(), Failure>
         HubCommand::Openapi(args) => run_openapi(context, &args),
         HubCommand::Config(args) => run_config(context, args),
         HubCommand::Audit(args) => audit::run(context, args),
-        HubCommand::Node(args) => node::run(context, args),
+        HubCommand::Node(args) => status::run_node(context, args),
         HubCommand::Overview(args) => overview::show_overview(context, &args),
         HubCommand::Runs(args) => overview::list_runs(context, args),
         HubCommand::Jobs(args) => overview::list_jobs(context, &args),
         HubCommand::Usage(args) => usage::run(context, args),
-        HubCommand::Events(args) => events::run(context, args),
+        HubCommand::Events(args) => audit::run_events(context, args),
         HubCommand::Webhook(args) => webhook::run(context, args),
         HubCommand::LoginLink(args) => console::print_login_link(context, &args),
         HubCommand::Session(args) => console::run_session(context, args),

@@ -2,7 +2,7 @@
 
 use hermes_config::{Platform, Settings};
 use hermes_gateway::{
-    access::pairing::{PairingError, PairingStore},
+    access::{PairingError, PairingStore},
     platform::Account,
 };
 use hermes_store::local_iso;

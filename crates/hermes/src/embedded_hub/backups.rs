@@ -15,7 +15,6 @@ use hermes_hub::{
 };
 use hermes_store::cron::Schedule;
 use jiff::{Timestamp, Zoned, civil::DateTime, tz::TimeZone};
-use tempfile::NamedTempFile;
 use tokio_util::sync::CancellationToken;
 
 use crate::failure::Failure;
@@ -106,17 +105,14 @@ impl BackupSchedule {
     async fn create_backup(&self, data_dir: &Path, state: &SqliteState) -> io::Result<PathBuf> {
         create_private_dirs(&self.directory, FileOwner::Writer)?;
         let data_dir = DataDir::create(data_dir).map_err(io::Error::other)?;
-        let new = NamedTempFile::new_in(&self.directory)?;
-        backup::write_backup(&data_dir, state, KeyInBackup::Without, new.reopen()?)
-            .await
-            .map_err(io::Error::other)?;
-        new.as_file().sync_all()?;
         let name = format!(
             "{NAME_PREFIX}{}{NAME_SUFFIX}",
             Timestamp::now().strftime(TIME_FORMAT)
         );
         let path = self.directory.join(name);
-        new.persist(&path)?;
+        backup::write_backup_file(&data_dir, state, KeyInBackup::Without, &path)
+            .await
+            .map_err(io::Error::other)?;
         for old in list_backups(&self.directory)
             .into_iter()
             .rev()

@@ -3,7 +3,7 @@
 mod real_servers;
 
 use hermes_config::Home;
-use hermes_gateway::access::pairing::{CodeOffer, PairingStore};
+use hermes_gateway::access::{CodeOffer, PairingStore};
 use serde_json::json;
 
 use crate::harness::program::{Hermes, assert_private};

@@ -1,6 +1,6 @@
 //! `hermes sessions …`.
 
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _};
 
 use hermes_config::Home;
 use hermes_store::{Access, Content, NewMessage, NewSession, Role, SessionId, Store};
@@ -278,6 +278,26 @@ fn an_export_has_every_message_on_its_line() {
         .ok()
         .json();
     assert_eq!(parts["messages"][0]["content"][1]["type"], "image_url");
+}
+
+#[test]
+fn an_export_replaces_what_was_there_and_follows_no_link() {
+    let hermes = filled();
+    let (file, theirs) = (
+        hermes.user().join("trip.jsonl"),
+        hermes.user().join("theirs"),
+    );
+    fs::write(&theirs, "theirs").unwrap();
+    std::os::unix::fs::symlink(&theirs, &file).unwrap();
+    let export = ["sessions", "export", TRIP, "-o", file.to_str().unwrap()];
+    hermes.run(&export).ok();
+    assert!(!file.is_symlink());
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+    // What was open to others is private from then on.
+    fs::copy(&theirs, &file).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    hermes.run(&export).ok();
+    assert_private(&file);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use url::Url;
 
 use crate::{
     model::endpoint,
-    policy::{AllowedNetworks, EgressDenied, PolicyHandle, public_address::PublicResolver},
+    policy::{AllowedNetworks, EgressDenied, PolicyHandle, PublicResolver},
 };
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);

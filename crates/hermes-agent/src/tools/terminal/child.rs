@@ -16,8 +16,8 @@ use std::{
 };
 
 use hermes_mcp::process::{
-    child_limit::limit_child_processes, command_marker::CommandMarker,
-    descendants::mark_descendants, sandbox, sandbox::SandboxPlan,
+    command_marker::CommandMarker, descendants::mark_descendants, sandbox, sandbox::SandboxPlan,
+    sandbox::limit_child_processes,
 };
 use rustix::{
     fs::OFlags,

@@ -11,7 +11,7 @@ use url::Url;
 use super::unreachable_error;
 use crate::{
     model::ToolDefinition,
-    policy::{AllowedNetworks, PolicyHandle, public_address::PublicResolver},
+    policy::{AllowedNetworks, PolicyHandle, PublicResolver},
     tools::{
         ToolError,
         arguments::ToolArguments,

@@ -9,9 +9,8 @@ use hermes_store::{NewMessage, Role, StoreError};
 use super::group_albums::AlbumAddress;
 use crate::{
     access::{
-        AccessDecision, AccessRules, authorize,
+        AccessDecision, AccessRules, CodeOffer, TOO_MANY_PENDING, authorize, code_message,
         mentions::{AddressedBy, Addressing, GroupContext},
-        pairing::{CodeOffer, TOO_MANY_PENDING, code_message},
     },
     inbound::{
         InboundCore,

@@ -87,7 +87,7 @@ impl InboundCore {
                 }
             }
             Ok(Err(error)) => tracing::error!(%error, "failed to rename a chat in the settings"),
-            Err(error) => tracing::error!(%error, "renaming a chat in the settings failed"),
+            Err(error) => tracing::error!(%error, "renaming a chat in the settings panicked"),
         }
     }
 }

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use hermes_store::mirror::Channel;
 
-use super::{DiscordClient, post::channel_of, updates::build_update};
+use super::{DiscordClient, decode::build_update, post::channel_of};
 use crate::platform::{
     ChatAddress, ChatKind, ChatMark, MAX_MISSED_MESSAGES, PostError, RawUpdate,
     address::is_later_message,

@@ -17,10 +17,9 @@ use twilight_gateway::{
 use super::{
     DiscordClient,
     connection_end::ConnectionEnd,
-    cursor::{DiscordCursor, ResumableSession},
-    identify::{ImmediateQueue, check_certificates},
+    cursor::{DiscordCursor, ImmediateQueue, ResumableSession, check_certificates},
+    decode::build_update,
     relay::SocketRelay,
-    updates::build_update,
 };
 use crate::{
     platform::{

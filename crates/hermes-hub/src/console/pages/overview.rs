@@ -9,7 +9,7 @@ use crate::{
     Problem, TenantId,
     api_types::{Approval, Tenant, TenantStatus, Time},
     console::{
-        chart::{self, Sparkline, sparkline},
+        drawing::{CHART_HEIGHT, CHART_WIDTH, Sparkline, sparkline},
         frame::Frame,
         request::PageRequest,
     },
@@ -363,10 +363,10 @@ fn show_activity(page: &Frame, activity: &Activity) -> ActivityView {
 
 impl OverviewPage {
     fn width(&self) -> u32 {
-        chart::WIDTH
+        CHART_WIDTH
     }
 
     fn height(&self) -> u32 {
-        chart::HEIGHT
+        CHART_HEIGHT
     }
 }

@@ -8,7 +8,7 @@ use super::render;
 use crate::{
     Problem,
     api_types::{PlatformName, StrangerReply, Time},
-    console::{conflict::digest_for, frame::Frame, qr_code::QrDrawing, request::PageRequest},
+    console::{conflict::digest_for, drawing::QrDrawing, frame::Frame, request::PageRequest},
 };
 
 #[derive(Template)]

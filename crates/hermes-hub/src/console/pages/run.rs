@@ -1,7 +1,6 @@
 //! A run: a strip with what it took, what it waits for, its steps and a timeline. Goes on by itself while it is live.
 
 mod call_details;
-mod long_text;
 mod steps;
 mod timeline;
 mod waiting_form;
@@ -33,8 +32,7 @@ use crate::{
 };
 
 pub(super) use self::{
-    long_text::LongText,
-    steps::{RunStep, RunSteps, WaitingApproval},
+    steps::{LongText, RunStep, RunSteps, WaitingApproval},
     waiting_form::WaitingForm,
 };
 

@@ -8,7 +8,7 @@ use super::render;
 use crate::{
     Problem,
     console::{
-        chart::{self, Sparkline, sparkline},
+        drawing::{CHART_HEIGHT, CHART_WIDTH, Sparkline, sparkline},
         frame::Frame,
         request::PageRequest,
     },
@@ -87,11 +87,11 @@ impl UsagePage {
     }
 
     fn width(&self) -> u32 {
-        chart::WIDTH
+        CHART_WIDTH
     }
 
     fn height(&self) -> u32 {
-        chart::HEIGHT
+        CHART_HEIGHT
     }
 }
 

@@ -12,7 +12,7 @@ use crate::{
     Problem, ProblemCode, TenantId,
     api_types::redact_keys,
     service::{
-        agent_requests::{ask_agent, unexpected_reply},
+        agent::{ask_agent, unexpected_reply},
         call::{Call, Reply},
         home_config::read_config,
     },

@@ -18,7 +18,7 @@ use crate::{
     api_types::Time,
     auth::Principal,
     service::{
-        agent_requests::{ask_agent, unexpected_reply},
+        agent::{ask_agent, unexpected_reply},
         call::{Call, Reply},
         home_config::read_config,
     },

@@ -12,7 +12,7 @@ use super::{redact, store::read_store, tenant_redactor};
 use crate::{
     Problem, TenantId,
     service::{
-        agent_requests::{ask_agent, unexpected_reply},
+        agent::{ask_agent, unexpected_reply},
         call::{Call, Reply},
         run_recorded,
     },

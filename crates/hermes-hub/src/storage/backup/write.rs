@@ -3,9 +3,11 @@
 use std::{
     fs,
     io::{self, Read, Write},
+    os::fd::AsFd as _,
     path::{Path, PathBuf},
 };
 
+use hermes_config::private_file::{NewFileMode, TempFile, open_parent};
 use sha2::{Digest, Sha256};
 use tokio::task::spawn_blocking;
 
@@ -73,6 +75,30 @@ pub async fn write_backup(
     })
     .await
     .map_err(|_| BackupError::Interrupted)?
+}
+
+/// Name prefix of a backup that is not complete.
+const TEMP_PREFIX: &str = ".hermes-";
+
+/// Writes a backup into a private file. One that fails leaves no file behind that looks like a backup, and a link in its
+/// place is replaced, not followed.
+pub async fn write_backup_file(
+    directory: &DataDir,
+    state: &SqliteState,
+    key: KeyInBackup,
+    path: &Path,
+) -> Result<BackupManifest, BackupError> {
+    let parent = open_parent(path).map_err(file_error(path))?;
+    let draft = TempFile::create(parent.as_fd(), TEMP_PREFIX, NewFileMode::Private)
+        .map_err(file_error(path))?;
+    let out = draft.file.try_clone().map_err(file_error(path))?;
+    let manifest = write_backup(directory, state, key, out).await?;
+    draft.file.sync_all().map_err(file_error(path))?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput);
+    name.map_err(io::Error::from)
+        .and_then(|name| draft.persist(name))
+        .map_err(file_error(path))?;
+    Ok(manifest)
 }
 
 struct BackupSource {

@@ -21,13 +21,12 @@ use rustix::{
 
 use super::{
     EntryType,
-    delete_tree::delete_tree,
     directory::{
         count::{remove_temp_files, remove_temp_files_below},
         write::{create_temp_file, make_directories, persist},
     },
     path::{SharePath, TEMP_PREFIX},
-    tree::{Tree, read_entries},
+    tree::{Tree, delete_tree, read_entries},
 };
 
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;

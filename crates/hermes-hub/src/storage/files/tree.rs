@@ -1,4 +1,5 @@
-//! Read-only access to a directory tree through a descriptor of its root, for shares and workspaces.
+//! Access to a directory tree through descriptors, for shares and workspaces: reading it, and deleting one without following
+//! a link in it, whatever happens there meanwhile.
 
 use std::{
     ffi::{CStr, CString},
@@ -7,10 +8,12 @@ use std::{
     path::Path,
 };
 
-use hermes_config::beneath::{DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath};
+use hermes_config::beneath::{
+    DIRECTORY_FLAGS, READ_FLAGS, SymlinkPolicy, open_beneath, open_directory,
+};
 use jiff::Timestamp;
 use rustix::{
-    fs::{AtFlags, Dir, FileType, Mode, Stat, fstat, open, statat},
+    fs::{AtFlags, Dir, FileType, Mode, Stat, fstat, open, statat, unlinkat},
     io::Errno,
 };
 
@@ -242,4 +245,31 @@ fn modified_at(stat: &Stat) -> String {
     Timestamp::new(i64::from(stat.st_mtime), nanoseconds)
         .unwrap_or_default()
         .to_string()
+}
+
+/// Deeper than anything that an agent creates.
+const MAX_DEPTH: usize = 64;
+
+/// Deletes a file, a link, or a directory with its contents.
+pub(super) fn delete_tree(directory: BorrowedFd<'_>, name: &CStr) -> Result<(), Errno> {
+    delete_level(directory, name, 0)
+}
+
+fn delete_level(directory: BorrowedFd<'_>, name: &CStr, depth: usize) -> Result<(), Errno> {
+    let stat = statat(directory, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+        return unlinkat(directory, name, AtFlags::empty());
+    }
+    if depth > MAX_DEPTH {
+        return Err(Errno::NAMETOOLONG);
+    }
+    let inside = open_directory(directory, name)?;
+    let (_, below) = read_entries(Dir::read_from(&inside)?)?;
+    for entry in below {
+        match delete_level(inside.as_fd(), &entry.name, depth + 1) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    unlinkat(directory, name, AtFlags::REMOVEDIR)
 }

@@ -6,8 +6,9 @@
 
 use std::{collections::VecDeque, fmt, sync::Arc};
 
-use hermes_config::sync::Mutex;
+use hermes_config::{sync::Mutex, traced_span};
 use tokio::sync::oneshot;
+use tracing::{Instrument as _, field::Empty};
 
 use super::StateError;
 
@@ -137,6 +138,25 @@ impl<I, O> BatchQueue<I, O> {
 
 fn abandoned() -> StateError {
     StateError::Unavailable("the batch was abandoned".into())
+}
+
+/// Commits, in an exported span of its own if spans are exported. `commit` returns how many writes it was for.
+pub(super) async fn trace_commit<E>(
+    system: &'static str,
+    commit: impl Future<Output = Result<u32, E>>,
+) -> Result<(), E> {
+    let span = traced_span!(
+        "commit",
+        otel.status_code = Empty,
+        db.system.name = system,
+        db.operation.batch.size = Empty
+    );
+    let committed = commit.instrument(span.clone()).await;
+    match &committed {
+        Ok(writes) => span.record("db.operation.batch.size", i64::from(*writes)),
+        Err(_) => span.record("otel.status_code", "ERROR"),
+    };
+    committed.map(drop)
 }
 
 #[cfg(test)]

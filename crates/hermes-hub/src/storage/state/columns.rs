@@ -130,3 +130,10 @@ pub(super) fn parse_hash(bytes: Vec<u8>) -> Result<[u8; 32], StateError> {
         .try_into()
         .map_err(|_| StateError::Broken("a hash has 32 bytes".into()))
 }
+
+/// A list of ids as JSON for `json_each`.
+pub(super) fn json_list<T: serde::Serialize>(
+    items: Option<&[T]>,
+) -> Result<Option<String>, StateError> {
+    Ok(items.map(serde_json::to_string).transpose()?)
+}

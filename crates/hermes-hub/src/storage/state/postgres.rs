@@ -35,10 +35,7 @@ mod leases;
 mod mcp_sessions;
 mod notices;
 mod open;
-mod open_error;
 mod overview;
-mod own_session;
-mod position;
 mod provided_skills;
 mod queue;
 mod retention;
@@ -57,9 +54,7 @@ mod webhooks;
 mod write_group;
 mod writer;
 
-pub use open::PostgresOptions;
-pub use open_error::{PostgresOpenError, TablesFound};
-pub use position::DatabasePosition;
+pub use open::{DatabasePosition, PostgresOpenError, PostgresOptions, TablesFound};
 
 use self::{
     server::ServerLink,
@@ -92,8 +87,8 @@ pub struct PostgresState {
 }
 
 impl PostgresState {
-    fn own_sessions(&self) -> own_session::OwnSessions {
-        own_session::OwnSessions {
+    fn own_sessions(&self) -> session::OwnSessions {
+        session::OwnSessions {
             pool: self.readers.clone(),
             server: self.server.clone(),
         }

@@ -11,8 +11,8 @@ use sqlx::SqlitePool;
 use tokio::sync::watch;
 
 use super::{
-    ChangeCount, ConnectionCounts, State, StateError, columns::to_column,
-    tenant_updates::TenantUpdates,
+    ChangeCount, CommandStore, ConnectionCounts, LeaseStore, NoticeStore, State, StateError,
+    columns::to_column, tenant_updates::TenantUpdates,
 };
 use crate::{TenantId, storage::audit::NewAuditEntry};
 
@@ -27,11 +27,9 @@ mod files;
 mod groups;
 mod hub_events;
 mod idempotency;
-mod leases;
 mod mcp_sessions;
 mod overview;
 mod provided_skills;
-mod row;
 mod runs;
 mod skill_library;
 mod tables;
@@ -231,6 +229,13 @@ impl State for SqliteState {
         self.database.close().await;
     }
 }
+
+// A Hub with a database file is the only node: it holds every lease, notifies nobody, and nothing is stored about that.
+impl LeaseStore for SqliteState {}
+
+impl NoticeStore for SqliteState {}
+
+impl CommandStore for SqliteState {}
 
 #[cfg(test)]
 mod tests {

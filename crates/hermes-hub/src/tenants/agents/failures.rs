@@ -51,7 +51,7 @@ impl Agents {
             ..TenantObservation::default()
         };
         if let Err(error) = self.state.observe_tenant(tenant, observation).await {
-            tracing::warn!(%tenant, %error, "failed to store the tenant's condition");
+            tracing::warn!(%tenant, %error, "failed to store the tenant's conditions");
         }
     }
 }

@@ -21,9 +21,8 @@ use crate::{
     tenants::{
         agents::AgentSpec,
         runs::{
-            event_writer::EventWriter,
+            event_writer::{EventWriter, TextBuffer},
             execute::{ActiveRun, SavedHome},
-            text_buffer::TextBuffer,
         },
         runtime::{AgentEvent, RuntimeError},
     },

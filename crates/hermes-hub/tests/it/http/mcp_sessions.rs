@@ -242,6 +242,7 @@ async fn beyond_the_limit_the_session_longest_idle_gives_way() {
         let ping = mcp_client::mcp_request(&site, &site.admin, era, "ping", json!({}));
         site.send(ping).await.status
     };
+    // A session was last used when its last reply ended, which the server notices a little later than the client.
     tokio::time::sleep(std::time::Duration::from_millis(200)).await;
     assert_eq!(status(&first).await, 200);
     let third = mcp_client::open_session(&site, &site.admin).await;

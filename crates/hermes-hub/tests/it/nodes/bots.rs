@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, Node, TIMEOUT};
 
+/// Until a node has found no bot.
+const SHORT: Duration = Duration::from_millis(500);
+
 const ACME: &str = "/v1/tenants/acme";
 
 fn bot() -> Value {
@@ -35,8 +38,10 @@ async fn a_bot_that_is_set_up_before_its_node_looks_for_changes_is_started() {
     let files = other.site.get(&format!("{ACME}/files")).await;
     files.expect(200);
     assert_eq!(one.holder("acme").await.as_deref(), Some("n2"));
-    // By then it has found no bot. It looks for changes every two seconds, and when it is told of one.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // It looks for changes every two seconds, and when it is told of one.
+    let tenant = TenantId::parse("acme").unwrap();
+    let is_early = eventually(SHORT, || other.agents.starts(&tenant) > 0);
+    assert!(!is_early.await, "there is no bot yet");
     one.site
         .patch(ACME, &json!({"env": bot()}))
         .await

@@ -208,3 +208,24 @@ async fn a_file_that_is_the_same_is_read_once_while_listings_are_expected() {
     settle().await;
     assert_eq!(queue.count_reads(), 3);
 }
+
+#[test]
+fn the_operator_of_a_tenant_is_told_what_the_hub_offers() {
+    let mut advice = ChangedToolAdvice {
+        server: ServerName::new("shop"),
+        tool: ToolName::new("add"),
+        tenant: None,
+    };
+    let own = advice.to_string();
+    assert!(
+        own.contains("`hermes mcp tools shop --approve add`"),
+        "{own}"
+    );
+    advice.tenant = Some("acme".into());
+    let hosted = advice.to_string();
+    assert!(
+        hosted.contains("`hermes tenant mcp acme accept shop add`"),
+        "{hosted}"
+    );
+    assert!(!hosted.contains("hermes mcp"), "{hosted}");
+}

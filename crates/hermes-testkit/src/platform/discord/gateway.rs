@@ -8,10 +8,7 @@ use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_websockets::{CloseCode, Message};
 
-use super::{
-    stored_zlib::StoredZlib,
-    world::{DiscordData, MESSAGE_CONTENT, PRIVILEGED},
-};
+use super::world::{DiscordData, MESSAGE_CONTENT, PRIVILEGED};
 use crate::platform::{
     server::PlatformState,
     websocket::{self, PlatformSocket},
@@ -464,4 +461,31 @@ fn resume(
     replies.push(resumed.to_string());
     data.gateway.resumes += 1;
     Ok((Some(name.to_owned()), replies))
+}
+
+/// The stream that clients ask for with `compress=zlib-stream`, in blocks that are stored as they are: valid for every
+/// decompressor, and no library is needed. It lasts as long as its connection.
+#[derive(Default)]
+struct StoredZlib {
+    has_begun: bool,
+}
+
+impl StoredZlib {
+    /// A message, flushed.
+    fn encode(&mut self, message: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(message.len() + 16);
+        if !self.has_begun {
+            self.has_begun = true;
+            bytes.extend([0x78, 0x01]);
+        }
+        // The empty block at the end is the sign of a flush.
+        for block in message.chunks(0xffff).chain([[].as_slice()]) {
+            let length = u16::try_from(block.len()).unwrap_or_default();
+            bytes.push(0);
+            bytes.extend(length.to_le_bytes());
+            bytes.extend((!length).to_le_bytes());
+            bytes.extend(block);
+        }
+        bytes
+    }
 }

@@ -1,4 +1,4 @@
-//! The arguments of `hermes token …`.
+//! The arguments of `hermes token …` and `hermes hub session`.
 
 use std::path::PathBuf;
 
@@ -74,4 +74,32 @@ pub(crate) struct TokenRotateArgs {
     pub(crate) output: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) sure: ConfirmArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Those who manage tokens see all sessions, others their own.
+
+Examples:
+  hermes hub session list
+  hermes hub session end ses_0123456789abcdef01234567")]
+pub(crate) struct HubSessionArgs {
+    #[command(flatten)]
+    pub(crate) hub: HubArgs,
+    #[command(subcommand)]
+    pub(crate) command: HubSessionCommand,
+}
+
+/// What can be done with sessions.
+#[derive(Debug, Subcommand)]
+pub(crate) enum HubSessionCommand {
+    /// List who is signed in.
+    List,
+    /// Sign a session out.
+    End {
+        /// The session's id.
+        session: String,
+        #[command(flatten)]
+        sure: ConfirmArgs,
+    },
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap_complete::CompletionCandidate;
 use hermes_config::{Home, Platform, ProfileName, Settings};
-use hermes_gateway::{access::pairing::PairingStore, platform::Account};
+use hermes_gateway::{access::PairingStore, platform::Account};
 use hermes_store::{Access, Store, cron::CronFile, skills::Skills};
 
 use crate::{

@@ -1,11 +1,11 @@
-//! `hermes hub audit …`: who did what.
+//! `hermes hub audit …`: who did what; and `hermes hub events`: what happens to tenants.
 
 use serde_json::Value;
 
 use crate::{
-    cli::{AuditFilter, HubAuditArgs, HubAuditCommand},
+    cli::{AuditFilter, HubAuditArgs, HubAuditCommand, HubEventsArgs},
     commands::hub::{
-        client::{Column, HubCall, HubClient, plain_text},
+        client::{Column, EventFeed, HubCall, HubClient, plain_text},
         tenant::files::save_file,
     },
     context::Context,
@@ -85,4 +85,14 @@ fn verify_log(hub: &HubClient<'_>) -> Result<(), Failure> {
         .line(format!("{entries} entries verified, none was changed."));
     debug_assert!(answer["ok"] == Value::Bool(true));
     Ok(())
+}
+
+/// What happens to tenants.
+pub(super) fn run_events(context: &Context, args: HubEventsArgs) -> Result<(), Failure> {
+    let hub = &HubClient::new(context, &args.hub)?;
+    let mut call = HubCall::new("watch_events").with_optional("tenant", args.tenant);
+    if !args.types.is_empty() {
+        call = call.with("type", args.types.join(","));
+    }
+    EventFeed::new(hub, call, args.after).show(args.follow)
 }

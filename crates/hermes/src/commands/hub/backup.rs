@@ -49,38 +49,17 @@ pub(super) fn run(context: &Context, args: &BackupArgs) -> Result<(), Failure> {
     } else {
         KeyInBackup::Without
     };
-    // A backup that fails leaves none behind that looks like one.
-    let new = if args.file.as_os_str() == "-" {
-        None
-    } else {
-        let beside = args
-            .file
-            .parent()
-            .filter(|path| !path.as_os_str().is_empty());
-        Some(tempfile::NamedTempFile::new_in(
-            beside.unwrap_or(Path::new(".")),
-        )?)
-    };
-    let out: Box<dyn io::Write + Send> = match &new {
-        Some(new) => Box::new(new.reopen()?),
-        None => Box::new(io::stdout()),
-    };
     let manifest = context.block_on(async {
         let node = directory.node_id()?;
         let state = SqliteState::open(&path, &node).await?;
-        let written = backup::write_backup(&directory, &state, key, out).await;
+        let written = if args.file.as_os_str() == "-" {
+            backup::write_backup(&directory, &state, key, io::stdout()).await
+        } else {
+            backup::write_backup_file(&directory, &state, key, &args.file).await
+        };
         State::close(&state).await;
         Ok(written?)
     })?;
-    if let Some(new) = new {
-        new.as_file().sync_all()?;
-        new.persist(&args.file).map_err(|error| {
-            Failure::failed(format!(
-                "`{}` cannot be written: {error}",
-                args.file.display()
-            ))
-        })?;
-    }
     if let Some(first) = manifest.left_out.first() {
         context.output.warning(format!(
             "{} cannot be read and {} left out, the first of them `{first}`; check who may read it, or whether its path is too deep",

@@ -1,4 +1,5 @@
-//! `hermes hub status`: whether a Hub is ready; and of this machine's, also when it does not answer.
+//! `hermes hub status`: whether a Hub is ready; and of this machine's, also when it does not answer. `hermes hub node …`:
+//! the nodes that share its database.
 
 use std::{
     fs,
@@ -10,11 +11,11 @@ use hermes_hub::{settings::Settings, storage::data_dir::DataDir};
 use serde_json::{Value, json};
 
 use super::{
-    client::{HubCall, HubClient, plain_text},
+    client::{Column, HubCall, HubClient, plain_text},
     serve::local_sources,
 };
 use crate::{
-    cli::HubStatusArgs,
+    cli::{HubNodeArgs, HubNodeCommand, HubStatusArgs},
     context::Context,
     embedded_hub,
     failure::{Failure, FailureKind},
@@ -151,4 +152,36 @@ fn read_last_problem(log: &Path) -> Option<String> {
         }
     }
     Some(printable(&text).into_owned())
+}
+
+const NODE_COLUMNS: &[Column] = &[
+    ("ID", "/id"),
+    ("STATE", "/state"),
+    ("TENANTS", "/tenants"),
+    ("CAPACITY", "/capacity"),
+    ("VERSION", "/version"),
+    ("STARTED", "/startedAt"),
+    ("SEEN", "/seenAt"),
+];
+
+/// The nodes of a Hub that share a database.
+pub(super) fn run_node(context: &Context, args: HubNodeArgs) -> Result<(), Failure> {
+    let hub = &HubClient::new(context, &args.hub)?;
+    match args.command {
+        HubNodeCommand::List => {
+            let answer = hub.call(&HubCall::new("list_nodes"))?;
+            hub.show_list(&answer, "nodes", NODE_COLUMNS, "There are no nodes.");
+            Ok(())
+        }
+        HubNodeCommand::Drain { node, sure } => {
+            let question = format!(
+                "Have `{node}` hand its tenants over? It takes no others until it starts again."
+            );
+            hub.confirm(sure.yes, &question)?;
+            hub.call(&HubCall::new("drain_node").with("node_id", node.as_str()))?;
+            hub.output()
+                .note(format!("`{node}` hands its tenants over."));
+            Ok(())
+        }
+    }
 }

@@ -1,13 +1,8 @@
 //! `hermes sessions export`: a conversation for another program, or as a document.
 
-use std::{
-    fmt::Write as _,
-    fs,
-    io::{self, Write as _},
-    os::unix::fs::OpenOptionsExt,
-    path::Path,
-};
+use std::{fmt::Write as _, path::Path};
 
+use hermes_config::private_file::write_private;
 use hermes_store::{Role, Session, StoredMessage};
 use serde_json::{Value, json};
 
@@ -32,7 +27,8 @@ pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<(), Fail
         .as_deref()
         .filter(|path| *path != Path::new("-"));
     if let Some(path) = file {
-        write_private(path, &text)
+        // Conversations are private, so their file is, too.
+        write_private(path, text.as_bytes())
             .map_err(|error| Failure::failed(format!("`{}`: {error}", path.display())))?;
         let count = crate::commands::state::pluralize(messages.len(), "message");
         output.note(format!("{count} written to `{}`", path.display()));
@@ -112,13 +108,6 @@ fn fenced(text: &str, language: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}{language}\n{}\n{fence}\n", text.trim_end())
-}
-
-/// Conversations are private, so a new file is, too.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600);
-    options.open(path)?.write_all(text.as_bytes())
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use hermes_mcp::process::{child_limit, is_in_session_of_parent};
+use hermes_mcp::process::{is_in_session_of_parent, sandbox::CHILD_LIMIT_VARIABLE};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde::{Deserialize, Serialize};
 
@@ -83,7 +83,7 @@ fn launch(plan: Option<OsString>) -> Result<std::convert::Infallible, String> {
         .env(SOCKET_VARIABLE, socket.as_raw_fd().to_string())
         .env(KEYS_VARIABLE, keys.as_raw_fd().to_string());
     if let Some(processes) = plan.most_processes {
-        command.env(child_limit::CHILD_LIMIT_VARIABLE, processes.to_string());
+        command.env(CHILD_LIMIT_VARIABLE, processes.to_string());
     }
     let error = command.exec();
     Err(format!("`{}`: {error}", plan.program.display()))

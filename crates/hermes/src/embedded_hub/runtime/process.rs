@@ -275,7 +275,7 @@ impl ProcessOwner {
             self.process.kill()
         };
         if let Err(error) = stopped.await {
-            tracing::warn!(%error, "stopping the agent's process failed");
+            tracing::warn!(%error, "failed to stop the agent's process");
         }
         drop(self.guard);
         clean_up();

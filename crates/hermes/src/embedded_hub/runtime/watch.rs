@@ -42,7 +42,7 @@ pub(super) async fn watch_tenants(agents: Weak<AgentTable>) {
             .collect();
         let looked = tokio::task::spawn_blocking(move || measure_tenants(&tenants)).await;
         let sizes = looked.unwrap_or_else(|error| {
-            tracing::error!(%error, "measuring the memory of tenants failed");
+            tracing::error!(%error, "failed to measure the memory of tenants");
             Vec::new()
         });
         for ((running, bounds), size) in watched.iter().zip(sizes) {

@@ -5,7 +5,10 @@ use std::fs;
 use hermes_testkit::postgres::TestDatabase;
 use serde_json::Value;
 
-use crate::{harness::test_home::TestHome, hub::hub_process::HubProcess};
+use crate::{
+    harness::{program::assert_private, test_home::TestHome},
+    hub::hub_process::HubProcess,
+};
 
 #[test]
 fn a_backup_of_a_running_hub_restores_to_an_equal_one() {
@@ -100,6 +103,25 @@ fn without_the_key_that_is_told() {
     assert!(restored.stderr.contains("secret.key"), "{restored:?}");
     let refused = fresh.run(&["hub", "serve"]).exits_with(1);
     assert!(refused.stderr.contains("secret.key"), "{refused:?}");
+}
+
+#[test]
+fn a_backup_is_a_private_file_also_where_a_link_was() {
+    let hub = HubProcess::with_acme();
+    let (file, theirs) = (hub.home.beside("hub.tar.zst"), hub.home.beside("theirs"));
+    fs::write(&theirs, "theirs").unwrap();
+    std::os::unix::fs::symlink(&theirs, &file).unwrap();
+    hub.run(&["hub", "backup", file.to_str().unwrap()]).ok();
+    assert!(!file.is_symlink());
+    assert_private(&file);
+    assert_eq!(fs::read_to_string(&theirs).unwrap(), "theirs");
+    let missing = hub.home.beside("missing/hub.tar.zst");
+    let refused = hub.run(&["hub", "backup", missing.to_str().unwrap()]);
+    let refused = refused.exits_with(1);
+    assert!(
+        refused.stderr.contains("missing/hub.tar.zst"),
+        "{refused:?}"
+    );
 }
 
 #[test]

@@ -5,7 +5,7 @@ use hermes_protocol::RequestedForm;
 use serde_json::Value;
 use url::Url;
 
-use super::long_text::LongText;
+use super::steps::LongText;
 use crate::console::schema_form::{FormItem, SchemaForm, show_empty};
 
 pub(in crate::console::pages) struct WaitingForm {

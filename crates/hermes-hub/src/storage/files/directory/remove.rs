@@ -18,7 +18,8 @@ use super::{SharedDirectory, count, restore::is_origin};
 use crate::{
     Problem,
     storage::files::{
-        IfMatch, RemoveMode, SharePath, TreeUsage, delete_tree::delete_tree, problems, tree,
+        IfMatch, RemoveMode, SharePath, TreeUsage, problems,
+        tree::{self, delete_tree},
     },
 };
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{Row, postgres::PgRow};
 
-use super::{own_session::OwnSessions, to_column};
+use super::{session::OwnSessions, to_column};
 use crate::{
     api_types::Time,
     storage::state::{

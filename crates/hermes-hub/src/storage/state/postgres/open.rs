@@ -1,18 +1,28 @@
-//! Opening the database: its address, whether a pooler is in between, and its version.
+//! Opening the database: its address, whether a pooler is in between, its version, and where it is now.
 
 use std::{fmt, str::FromStr, time::Duration};
 
 use hermes_config::Secret;
-use sqlx::{Connection, PgConnection, postgres::PgConnectOptions};
+use sqlx::{Connection, PgConnection, PgPool, Row, postgres::PgConnectOptions};
 use tokio::time::timeout;
 
 use super::{
-    DatabasePosition, PostgresOpenError, PostgresState, TablesFound, leases::HeldEpochs,
-    notices::NodeNotices, open_pools, own_session::OwnSessions, position::read_position, schema,
-    seen_changes::ChangeWatch, server::ServerLink, session::database_error, tenants::TenantLookups,
-    write_group::WriteGroup, writer::Writer,
+    PostgresState,
+    leases::HeldEpochs,
+    notices::NodeNotices,
+    open_pools,
+    schema::{self, begin, current_version},
+    seen_changes::ChangeWatch,
+    server::ServerLink,
+    session::{OwnSessions, database_error},
+    tenants::TenantLookups,
+    write_group::WriteGroup,
+    writer::Writer,
 };
-use crate::storage::state::{StateError, tenant_updates::TenantUpdates};
+use crate::{
+    api_types::Time,
+    storage::state::{StateError, tenant_updates::TenantUpdates},
+};
 
 /// Older versions are not tested.
 const OLDEST_SERVER: u32 = 130_000;
@@ -143,4 +153,84 @@ async fn session_id(connection: &mut PgConnection) -> Result<String, StateError>
         Ok(row) => Ok(row.map_err(database_error)?.try_get(0)?),
         Err(_) => Err(StateError::Unavailable("the server does not answer".into())),
     }
+}
+
+/// Why the database cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PostgresOpenError {
+    /// Without the address, which may have a password.
+    #[error(
+        "the address is not one of a PostgreSQL database; write `postgres://user@host/database`"
+    )]
+    Address,
+    #[error(
+        "the server is PostgreSQL {}; version 13 or newer is needed",
+        version / 10_000
+    )]
+    OldServer {
+        /// As the server numbers it.
+        version: u32,
+    },
+    #[error(
+        "the database was migrated to version {version} by a newer program; this one knows version {known}. Start the newer program, or restore a backup that was made before"
+    )]
+    NewerSchema { version: i64, known: i64 },
+    #[error(
+        "the database has version {version}, and this program migrates from version {oldest} on; start an earlier release first, which migrates it"
+    )]
+    OlderSchema { version: i64, oldest: i64 },
+    #[error(transparent)]
+    State(#[from] StateError),
+}
+
+/// What a database has of the Hub.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TablesFound {
+    /// The next start makes them.
+    None,
+    /// The next start migrates them.
+    Older,
+    Current,
+}
+
+/// A position of the database. Everything that was committed before is before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DatabasePosition {
+    /// By the clock of the server.
+    pub time: Time,
+    /// The server that writes the log, and its copies.
+    pub system: String,
+    pub timeline: i64,
+    /// In the write-ahead log.
+    pub wal: String,
+    /// The version of the tables.
+    pub tables: i64,
+}
+
+/// A copy that only reads has no position of its own.
+const POSITION: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS time,
+     (SELECT system_identifier::text FROM pg_control_system()) AS system,
+     (SELECT timeline_id::bigint FROM pg_control_checkpoint()) AS timeline,
+     (CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_flush_lsn() END)::text AS wal";
+
+/// `None` where there are no tables.
+pub(super) async fn read_position(
+    pool: &PgPool,
+    server: &ServerLink,
+) -> Result<Option<DatabasePosition>, PostgresOpenError> {
+    let Some(tables) = current_version(pool, server).await? else {
+        return Ok(None);
+    };
+    let mut session = begin(pool, server).await?;
+    let row = session.one(sqlx::query(POSITION)).await?;
+    let read = || {
+        Ok::<_, sqlx::Error>(DatabasePosition {
+            time: Time::from_millis(row.try_get("time")?),
+            system: row.try_get("system")?,
+            timeline: row.try_get("timeline")?,
+            wal: row.try_get("wal")?,
+            tables,
+        })
+    };
+    Ok(Some(read().map_err(StateError::from)?))
 }

@@ -28,7 +28,10 @@ use sqlx::{Row, postgres::PgRow};
 use tokio::sync::{Notify, oneshot};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{own_session::OwnSessions, session::Session, write_group::GroupedWrite};
+use super::{
+    session::{OwnSessions, Session},
+    write_group::GroupedWrite,
+};
 use crate::storage::state::{ChangeCount, StateError};
 
 /// Tenants share counters; who shares one is looked up once too often.

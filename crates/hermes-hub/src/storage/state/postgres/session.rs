@@ -293,3 +293,28 @@ pub(super) fn database_error(error: sqlx::Error) -> StateError {
 pub(super) fn is_duplicate(error: &StateError) -> bool {
     matches!(error, StateError::Broken(text) if text.ends_with("(23505)"))
 }
+
+/// Transactions of their own, for what locks rows for longer than the writes that share one.
+#[derive(Debug, Clone)]
+pub(super) struct OwnSessions {
+    pub(super) pool: PgPool,
+    pub(super) server: ServerLink,
+}
+
+impl OwnSessions {
+    pub(super) async fn read(&self) -> Result<Session, StateError> {
+        if self.server.is_pooled {
+            return self.begin(self.server.begin_read()).await;
+        }
+        Session::reading(&self.pool, &self.server).await
+    }
+
+    pub(super) async fn write(&self) -> Result<Session, StateError> {
+        self.begin(self.server.begin_write()).await
+    }
+
+    async fn begin(&self, how: SqlStr) -> Result<Session, StateError> {
+        let begun = self.pool.begin_with(how).await.map_err(database_error)?;
+        Ok(Session::in_transaction(begun, &self.server))
+    }
+}

@@ -6,7 +6,10 @@ use async_trait::async_trait;
 use jiff::Timestamp;
 use sqlx::{Row, postgres::PgRow};
 
-use super::{own_session::OwnSessions, session::Session, to_column};
+use super::{
+    session::{OwnSessions, Session},
+    to_column,
+};
 use crate::{
     GroupId,
     api_types::Time,

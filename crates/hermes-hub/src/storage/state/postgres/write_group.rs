@@ -23,7 +23,7 @@ use super::{
 };
 use crate::storage::{
     audit::ChainPosition,
-    state::{StateError, commit_trace::trace_commit},
+    state::{StateError, batch_queue::trace_commit},
 };
 
 /// Beyond 64 savepoints, every reader of the server has to look up which transaction they belong to.

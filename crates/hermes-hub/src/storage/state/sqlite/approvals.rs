@@ -4,10 +4,7 @@ use async_trait::async_trait;
 use hermes_protocol::FormAnswer;
 use sqlx::{QueryBuilder, Sqlite};
 
-use super::{
-    Affected, SqliteState, commit,
-    row::{ColumnReader, json_list},
-};
+use super::{Affected, SqliteState, commit};
 use crate::{
     ApprovalId,
     api_types::{Approval, ApprovalState, Time},
@@ -15,6 +12,7 @@ use crate::{
         audit::NewAuditEntry,
         state::{
             ApprovalQuery, ApprovalStore, NewDecision, Page, Paged, StateError,
+            columns::{ColumnReader, json_list},
             records::{approval_from_row, not_pending},
         },
     },

@@ -8,9 +8,7 @@ use sqlx::{AssertSqlSafe, SqliteConnection, sqlite::SqliteRow};
 use super::{
     Affected, SqliteState, WriteTransaction,
     change::{leave_link, take_link},
-    commit, idempotency,
-    row::{ColumnReader, parse_hash},
-    to_column, write_error,
+    commit, idempotency, to_column, write_error,
 };
 use crate::{
     api_types::{AuditEntry, AuditPhase, Time, ids::hex},
@@ -26,6 +24,7 @@ use crate::{
                 RECORD_HEAD_ACTION,
                 verify::{verify_chains, verify_part},
             },
+            columns::{ColumnReader, parse_hash},
             records::KeyProgress,
         },
     },

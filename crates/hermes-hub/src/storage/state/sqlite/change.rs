@@ -14,7 +14,7 @@ use crate::{
     TenantId,
     storage::{
         audit::ChainPosition,
-        state::{ChangeCount, commit_trace::trace_commit},
+        state::{ChangeCount, batch_queue::trace_commit},
     },
 };
 

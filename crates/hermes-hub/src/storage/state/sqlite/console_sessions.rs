@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use super::{Affected, SqliteState, commit, row::ColumnReader};
+use super::{Affected, SqliteState, commit};
 use crate::{
     TokenId,
     api_types::{KeyHash, Time, ids::ConsoleSessionId},
@@ -10,7 +10,7 @@ use crate::{
         audit::NewAuditEntry,
         state::{
             ConsoleSession, ConsoleSessionStore, NewConsoleSession, StateError,
-            records::console_session_from_row,
+            columns::ColumnReader, records::console_session_from_row,
         },
     },
 };

@@ -3,18 +3,14 @@
 use async_trait::async_trait;
 use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection};
 
-use super::{
-    Affected, SqliteState, WriteTransaction, commit,
-    row::{ColumnReader, json_list},
-    runs::insert_run,
-    to_column,
-};
+use super::{Affected, SqliteState, WriteTransaction, commit, runs::insert_run, to_column};
 use crate::{
     JobId, RunId, TenantId,
     api_types::Time,
     storage::state::{
         CronStore, DueJob, FileVersion, Fire, FireOutcome, JobDueTime, JobFile, JobSelection,
         NewFire, NextJobTime, Page, Paged, StateError,
+        columns::{ColumnReader, json_list},
         cron::{last_shown_job, page_next_jobs},
     },
 };

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Affected, SqliteState, commit, row::ColumnReader, to_column};
+use super::{Affected, SqliteState, commit, to_column};
 use crate::{
     TenantId,
     api_types::Time,
@@ -11,7 +11,7 @@ use crate::{
         audit::NewAuditEntry,
         state::{
             AppliedCounts, Document, DocumentKind, DocumentStore, Page, Paged, StateError,
-            records::document_from_row,
+            columns::ColumnReader, records::document_from_row,
         },
     },
 };

@@ -3,14 +3,14 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::{Affected, SqliteState, commit, row::ColumnReader};
+use super::{Affected, SqliteState, commit};
 use crate::{
     TenantId,
     api_types::{EnvVariable, Time},
     storage::{
         audit::NewAuditEntry,
         encryption::EncryptedSecret,
-        state::{EnvStore, NewVariable, StateError},
+        state::{EnvStore, NewVariable, StateError, columns::ColumnReader},
     },
 };
 

@@ -3,9 +3,7 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::{
-    Affected, SqliteState, audit, commit, idempotency::mark_progress, row::ColumnReader, to_column,
-};
+use super::{Affected, SqliteState, audit, commit, idempotency::mark_progress, to_column};
 use crate::{
     GroupId, TenantId,
     api_types::{AuditPhase, Via},
@@ -14,6 +12,7 @@ use crate::{
         state::{
             FileOperation, FileOperationStore, FileOutcome, NewFileOperation, SpaceReservation,
             StateError, StorageUsage, TotalUsage, UnfinishedOperation, UsageOwner,
+            columns::ColumnReader,
             records::{KeyProgress, check_in_progress, check_room, owner_key},
         },
     },

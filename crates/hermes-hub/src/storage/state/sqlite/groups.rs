@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
-use super::{Affected, SqliteState, commit, row::ColumnReader, to_column};
+use super::{Affected, SqliteState, commit, to_column};
 use crate::{
     GroupId, TenantId,
     api_types::{Group, GroupMember, MemberAccess, Share, Time},
@@ -11,6 +11,7 @@ use crate::{
         audit::NewAuditEntry,
         state::{
             GroupChange, GroupDeletion, GroupRecord, GroupStore, Page, Paged, StateError,
+            columns::ColumnReader,
             records::{group_from_row, share_from_row},
         },
     },

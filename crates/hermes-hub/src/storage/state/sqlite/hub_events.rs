@@ -4,15 +4,12 @@ use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 use tokio::sync::watch;
 
-use super::{
-    Affected, SqliteState, WriteTransaction, commit,
-    row::{ColumnReader, json_list},
-    to_column,
-};
+use super::{Affected, SqliteState, WriteTransaction, commit, to_column};
 use crate::{
     api_types::{HubEvent, Time},
     storage::state::{
         HubEventQuery, HubEventRange, HubEventStore, NewHubEvent, StateError,
+        columns::{ColumnReader, json_list},
         hub_events::event_from_row,
     },
 };

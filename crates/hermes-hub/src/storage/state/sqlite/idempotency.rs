@@ -5,11 +5,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::{Affected, SqliteState, commit, row::ColumnReader};
+use super::{Affected, SqliteState, commit};
 use crate::{
     api_types::Time,
     storage::state::{
-        IdempotencyKey, IdempotencyStore, KeyClaim, StateError, StoredReply, records::KeyProgress,
+        IdempotencyKey, IdempotencyStore, KeyClaim, StateError, StoredReply, columns::ColumnReader,
+        records::KeyProgress,
     },
 };
 

@@ -5,15 +5,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{
-    Affected, SqliteState, commit,
-    row::{ColumnReader, parse_hash},
-};
+use super::{Affected, SqliteState, commit};
 use crate::{
     TokenId,
     api_types::Time,
     storage::state::{
         McpSession, McpSessionAdmission, McpSessionStore, McpSessionUse, SessionHash, StateError,
+        columns::{ColumnReader, parse_hash},
     },
 };
 

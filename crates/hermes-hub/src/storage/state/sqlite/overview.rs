@@ -6,12 +6,13 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use sqlx::{QueryBuilder, Sqlite};
 
-use super::{SqliteState, row::json_list};
+use super::SqliteState;
 use crate::{
     RunId, TenantId,
     api_types::{RunError, RunStatus, RunUsage, TenantStatus, Time},
     storage::state::{
         EndedRun, OverviewStore, StateError, TenantWithConditions,
+        columns::json_list,
         overview::{
             RUNS_OF_A_TENANT, TENANTS_WITH_RUNS, count_from_row, in_trouble, troubled_from_row,
         },

@@ -3,16 +3,15 @@
 use async_trait::async_trait;
 use sqlx::sqlite::SqliteRow;
 
-use super::{
-    Affected, SqliteState, commit,
-    row::{ColumnReader, json_list},
-    to_column,
-};
+use super::{Affected, SqliteState, commit, to_column};
 use crate::{
     GroupId, TenantId,
     storage::{
         audit::NewAuditEntry,
-        state::{ProvidedSkillStore, SkillRevisions, StateError},
+        state::{
+            ProvidedSkillStore, SkillRevisions, StateError,
+            columns::{ColumnReader, json_list},
+        },
     },
 };
 

@@ -9,9 +9,7 @@ use async_trait::async_trait;
 use sqlx::{QueryBuilder, Row, Sqlite};
 
 use super::{
-    Affected, SqliteState, commit,
-    row::{ColumnReader, json_list},
-    to_column,
+    Affected, SqliteState, commit, to_column,
     usage::{check_limits, count_ended, note_work},
 };
 use crate::{
@@ -22,6 +20,7 @@ use crate::{
         state::{
             NewHubEvent, NewRun, Page, Paged, RunEventPage, RunQuery, RunQueueStore, RunRecord,
             RunStore, RunUpdate, RunUpdated, StateError,
+            columns::{ColumnReader, json_list},
             records::{apply_change, check_status, record_from_row, requeue_record, run_from_row},
             usage::count_tool_calls,
         },

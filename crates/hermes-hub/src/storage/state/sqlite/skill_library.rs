@@ -3,12 +3,15 @@
 use async_trait::async_trait;
 use sqlx::{SqliteConnection, sqlite::SqliteRow};
 
-use super::{Affected, SqliteState, commit, row::ColumnReader, to_column};
+use super::{Affected, SqliteState, commit, to_column};
 use crate::{
     api_types::Time,
     storage::{
         audit::NewAuditEntry,
-        state::{LibrarySkillRecord, NewLibrarySkill, Page, Paged, SkillLibraryStore, StateError},
+        state::{
+            LibrarySkillRecord, NewLibrarySkill, Page, Paged, SkillLibraryStore, StateError,
+            columns::ColumnReader,
+        },
     },
 };
 

@@ -3,12 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite};
 
-use super::{
-    Affected, SqliteState, commit,
-    env::set_variable,
-    row::{ColumnReader, json_list},
-    to_column,
-};
+use super::{Affected, SqliteState, commit, env::set_variable, to_column};
 use crate::{
     TenantId,
     api_types::{
@@ -21,6 +16,7 @@ use crate::{
             AccessChange, NewHubEvent, NewRuntimeKey, NewTenant, Page, Paged, StateError,
             TenantChange, TenantDeletion, TenantFilter, TenantHome, TenantObservation, TenantQuery,
             TenantRecord, TenantStore,
+            columns::{ColumnReader, json_list},
             records::{merge_conditions, tenant_from_row},
             tenant_updates::{MAX_TENANT_UPDATES, TenantUpdate, TenantUpdater as _, update_batch},
             tenants::label_text,

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::SqliteConnection;
 
-use super::{Affected, SqliteState, commit, row::json_list};
+use super::{Affected, SqliteState, commit};
 use crate::{
     TokenId,
     api_types::{KeyHash, Role, Time},
@@ -11,6 +11,7 @@ use crate::{
         audit::NewAuditEntry,
         state::{
             NewSecret, NewToken, Page, Paged, StateError, TokenRecord, TokenStore,
+            columns::json_list,
             records::{is_unlimited, last_admin_token, token_from_row},
         },
     },

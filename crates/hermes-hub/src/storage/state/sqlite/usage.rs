@@ -4,11 +4,7 @@ use async_trait::async_trait;
 use hermes_protocol::ChatRunUse;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
-use super::{
-    Affected, SqliteState, commit,
-    row::{ColumnReader, json_list},
-    to_column,
-};
+use super::{Affected, SqliteState, commit, to_column};
 use crate::{
     RunId, TenantId,
     api_types::{LimitUse, RunUsage, Time, UsageDay},
@@ -16,6 +12,7 @@ use crate::{
         audit::NewAuditEntry,
         state::{
             LimitChange, NewHubEvent, RunRecord, StateError, UsageQuery, UsageStore, UsageSum,
+            columns::{ColumnReader, json_list},
             usage::{MAX_OPEN_CHAT_RUNS, key_column, limits_from_row, sum_from_row, summed_table},
         },
     },

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use sqlx::{QueryBuilder, Sqlite, SqliteConnection};
 
-use super::{Affected, SqliteState, commit, row::ColumnReader};
+use super::{Affected, SqliteState, commit};
 use crate::{
     api_types::{
         Delivery, DeliveryState, HubEventType, Time,
@@ -15,6 +15,7 @@ use crate::{
         state::{
             AttemptResult, ClaimedDelivery, NewWebhook, NextAttempt, Page, Paged, StateError,
             WebhookChange, WebhookRecord, WebhookStore,
+            columns::ColumnReader,
             webhooks::{NO_DELIVERY, NO_WEBHOOK, delivery_from_row, webhook_from_row},
         },
     },

@@ -7,7 +7,9 @@ use std::{
 
 use futures::future::join_all;
 use hermes_hub::storage::state::State;
-use hermes_testkit::{ChaosProxy, NetworkFault, Upstream, postgres::TestDatabase};
+use hermes_testkit::{
+    ChaosProxy, NetworkFault, Upstream, eventually, eventually_some, postgres::TestDatabase,
+};
 
 use super::{entry, open_postgres_with, tenant_id};
 
@@ -16,12 +18,12 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(20);
 
 /// A state behind a proxy, with connections that have been used.
-async fn behind_proxy() -> (TestDatabase, ChaosProxy, Arc<dyn State>) {
+async fn behind_proxy(timeout: Duration) -> (TestDatabase, ChaosProxy, Arc<dyn State>) {
     let database = TestDatabase::create();
     let port = database.cluster().port();
     let proxy = ChaosProxy::start(Upstream::Tcp(([127, 0, 0, 1], port).into()));
     let url = format!("postgres://hermes@{}/{}", proxy.address(), database.name());
-    let state = open_postgres_with(url, "n1", 8, TIMEOUT).await;
+    let state = open_postgres_with(url, "n1", 8, timeout).await;
     state.append_audit(vec![entry("before")]).await.unwrap();
     state.catch_up().await.unwrap();
     let id = tenant_id("a");
@@ -31,9 +33,15 @@ async fn behind_proxy() -> (TestDatabase, ChaosProxy, Arc<dyn State>) {
     (database, proxy, state)
 }
 
+/// Waits until the server has got more than so many requests.
+async fn wait_for_request(proxy: &ChaosProxy, before: usize) {
+    let is_passed = eventually(SOON, || proxy.passed_requests() > before);
+    assert!(is_passed.await, "nothing is sent");
+}
+
 #[tokio::test]
 async fn nobody_notices_more_of_it_than_one_wait() {
-    let (_database, proxy, state) = behind_proxy().await;
+    let (_database, proxy, state) = behind_proxy(TIMEOUT).await;
     proxy.swallow_connections();
     let began = Instant::now();
     let id = tenant_id("a");
@@ -62,13 +70,14 @@ async fn nobody_notices_more_of_it_than_one_wait() {
 
 #[tokio::test]
 async fn a_read_that_is_under_way_is_sent_again_over_another_connection() {
-    let (_database, proxy, state) = behind_proxy().await;
+    let (_database, proxy, state) = behind_proxy(TIMEOUT).await;
+    let before = proxy.passed_requests();
     proxy.set(NetworkFault::HalfOpen);
     let id = tenant_id("a");
     let read = async { state.tenant(&id).await };
     let vanish = async {
-        // The server has got it by then, and its reply is on the way.
-        tokio::time::sleep(Duration::from_millis(200)).await;
+        // Then the server has got it, and its reply is on the way.
+        wait_for_request(&proxy, before).await;
         proxy.swallow_connections();
         proxy.set(NetworkFault::None);
     };
@@ -78,14 +87,15 @@ async fn a_read_that_is_under_way_is_sent_again_over_another_connection() {
 
 #[tokio::test]
 async fn a_change_that_may_have_been_made_is_not_made_twice() {
-    let (database, proxy, state) = behind_proxy().await;
+    let (database, proxy, state) = behind_proxy(TIMEOUT).await;
     let count = || database.run_sql("SELECT COUNT(*) FROM audit WHERE action = 'once'");
     let mut seen = 0;
     for _ in 0..5 {
+        let before = proxy.passed_requests();
         proxy.set(NetworkFault::HalfOpen);
         let changed = async { state.append_audit(vec![entry("once")]).await };
         let vanish = async {
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            wait_for_request(&proxy, before).await;
             proxy.swallow_connections();
             proxy.set(NetworkFault::None);
         };
@@ -99,14 +109,16 @@ async fn a_change_that_may_have_been_made_is_not_made_twice() {
 
 #[tokio::test]
 async fn a_connection_that_was_long_idle_is_tried_before_it_is_used() {
-    let (_database, proxy, state) = behind_proxy().await;
+    let timeout = Duration::from_millis(400);
     // Two timeouts, after which connections are asked.
-    tokio::time::sleep(TIMEOUT * 2 + Duration::from_millis(200)).await;
+    let long_idle = timeout * 2 + Duration::from_millis(100);
+    let (_database, proxy, state) = behind_proxy(timeout).await;
+    tokio::time::sleep(long_idle).await;
     let before = proxy.connections();
     let id = tenant_id("a");
     state.tenant(&id).await.unwrap();
     assert_eq!(proxy.connections(), before, "one that works is used");
-    tokio::time::sleep(TIMEOUT * 2 + Duration::from_millis(200)).await;
+    tokio::time::sleep(long_idle).await;
     proxy.swallow_connections();
     state.tenant(&id).await.unwrap();
     assert!(proxy.connections() > before);
@@ -114,7 +126,7 @@ async fn a_connection_that_was_long_idle_is_tried_before_it_is_used() {
 
 #[tokio::test]
 async fn a_listener_finds_out_that_nothing_can_come_any_more() {
-    let (database, proxy, state) = behind_proxy().await;
+    let (database, proxy, state) = behind_proxy(TIMEOUT).await;
     let other = open_postgres_with(database.url(), "n2", 4, TIMEOUT).await;
     let mut notices = state.listen().unwrap();
     // It listens once it has told that it knows nothing.
@@ -124,7 +136,7 @@ async fn a_listener_finds_out_that_nothing_can_come_any_more() {
     let again = tokio::time::timeout(SOON * 2, notices.recv()).await;
     again.expect("it listens to nobody").unwrap();
     other.listen().unwrap();
-    let heard = hermes_testkit::eventually_some(SOON, async || {
+    let heard = eventually_some(SOON, async || {
         other.notify(hermes_hub::storage::state::Notice::Work);
         let next = tokio::time::timeout(Duration::from_millis(500), notices.recv()).await;
         next.ok()

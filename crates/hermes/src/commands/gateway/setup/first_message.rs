@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hermes_gateway::{
-    access::pairing::PairingStore,
+    access::PairingStore,
     conversations::{ConversationEntry, ConversationIndex},
     instance::PlatformStatus,
     platform::Account,

@@ -4,12 +4,13 @@ use std::{cmp::Ordering, collections::VecDeque};
 
 use sqlx::{QueryBuilder, Row, Sqlite, SqliteConnection, SqlitePool};
 
-use super::{super::row::json_list, entry_from_row};
+use super::entry_from_row;
 use crate::{
     api_types::{AuditEntry, Decision, Time},
     storage::state::{
         AuditOrder, AuditQuery, Page, Paged, StateError,
         audit::{EntryKey, page_entries, page_start},
+        columns::json_list,
     },
 };
 

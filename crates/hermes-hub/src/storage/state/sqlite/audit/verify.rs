@@ -3,15 +3,13 @@
 use futures::TryStreamExt;
 use sqlx::SqliteConnection;
 
-use super::{
-    super::{row::ColumnReader, to_column},
-    position_from_row,
-};
+use super::{super::to_column, position_from_row};
 use crate::storage::{
     audit::ChainPosition,
     state::{
         StateError,
         audit::verify::{ChainReader, ChainVerification, EntryIndexing, EntryRange},
+        columns::ColumnReader,
     },
 };
 

@@ -2,11 +2,13 @@
 
 use sqlx::SqliteConnection;
 
-use super::super::{row::ColumnReader, to_column, usage::count_accepted};
+use super::super::{to_column, usage::count_accepted};
 use crate::{
     JobId, RunId, TenantId,
     api_types::Time,
-    storage::state::{NewRun, RunRecord, StateError, records::record_from_row},
+    storage::state::{
+        NewRun, RunRecord, StateError, columns::ColumnReader, records::record_from_row,
+    },
 };
 
 pub(super) const NO_RUN: StateError = StateError::NotFound { what: "run" };

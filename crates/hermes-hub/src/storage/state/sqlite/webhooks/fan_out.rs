@@ -2,14 +2,15 @@
 
 use sqlx::SqliteConnection;
 
-use super::super::{Affected, SqliteState, commit, row::ColumnReader, to_column};
+use super::super::{Affected, SqliteState, commit, to_column};
 use crate::{
     api_types::{
         HubEvent, HubEventType, Time,
         ids::{DeliveryId, WebhookId},
     },
     storage::state::{
-        StateError, WebhookRecord, hub_events::event_from_row, webhooks::webhook_from_row,
+        StateError, WebhookRecord, columns::ColumnReader, hub_events::event_from_row,
+        webhooks::webhook_from_row,
     },
 };
 

@@ -1,14 +1,45 @@
-//! Summarizing the conversation of a session between two turns.
+//! Sessions between two turns: deleting one, and summarizing its conversation.
 
 use hermes_agent::{
     approval::DenyAllApprover,
     conversation::{Consent, Conversation, ConversationError, ConversationSetup, SessionReference},
     turn::TurnEvent,
 };
-use hermes_store::SessionId;
+use hermes_store::{SessionId, StoreError};
 use tokio_util::sync::CancellationToken;
 
 use super::Runs;
+
+/// What came of deleting a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SessionDeletion {
+    Deleted,
+    /// There was no such session.
+    Absent,
+    /// A turn goes on in it, or waits for it.
+    InUse,
+}
+
+impl Runs {
+    /// Deletes a session with its messages, and ends its background processes. A turn that comes meanwhile waits.
+    pub async fn delete_session(&self, session: &SessionId) -> Result<SessionDeletion, StoreError> {
+        let Some(slot) = self.inner.session_slots.free_slot(session) else {
+            return Ok(SessionDeletion::InUse);
+        };
+        let Some(mut seat) = slot.try_acquire() else {
+            return Ok(SessionDeletion::InUse);
+        };
+        if let Some(conversation) = seat.take() {
+            conversation.detach().await;
+        }
+        let store = self.inner.parts.agent.store();
+        Ok(if store.delete_session(session).await? {
+            SessionDeletion::Deleted
+        } else {
+            SessionDeletion::Absent
+        })
+    }
+}
 
 /// How many messages a conversation had before it was summarized, and has now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
