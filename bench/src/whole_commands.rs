@@ -16,7 +16,7 @@ use crate::{
     cold_start::run_measured,
     environment::{self, ERAS, Effort, Programs, light_server},
     raw_discovery::ServerGroup,
-    report::{Report, ReportRow, Target},
+    report::{Quantity, Report, ReportRow, Target},
     samples::Samples,
 };
 

@@ -40,8 +40,6 @@ use super::{
 };
 use crate::send::{SendError, is_loopback};
 
-pub use timing::DiscordTiming;
-
 /// The most characters of a message.
 const MESSAGE_CHARS: usize = 2000;
 /// Five messages or edits in five seconds are allowed in a channel; where it is less, the bucket decides.

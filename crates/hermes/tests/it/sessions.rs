@@ -298,6 +298,11 @@ fn an_export_replaces_what_was_there_and_follows_no_link() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
     hermes.run(&export).ok();
     assert_private(&file);
+    // What is not a file stays what it is.
+    let through = ["sessions", "export", TRIP, "-o", "/dev/stdout"];
+    let ran = hermes.run(&through).ok();
+    assert_eq!(ran.stdout, fs::read_to_string(&file).unwrap());
+    assert!(std::path::Path::new("/dev/stdout").is_symlink());
 }
 
 #[test]

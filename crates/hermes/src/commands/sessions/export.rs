@@ -1,6 +1,6 @@
 //! `hermes sessions export`: a conversation for another program, or as a document.
 
-use std::{fmt::Write as _, path::Path};
+use std::{fmt::Write as _, fs, io, path::Path};
 
 use hermes_config::private_file::write_private;
 use hermes_store::{Role, Session, StoredMessage};
@@ -28,7 +28,7 @@ pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<(), Fail
         .filter(|path| *path != Path::new("-"));
     if let Some(path) = file {
         // Conversations are private, so their file is, too.
-        write_private(path, text.as_bytes())
+        write_export(path, &text)
             .map_err(|error| Failure::failed(format!("`{}`: {error}", path.display())))?;
         let count = crate::commands::state::pluralize(messages.len(), "message");
         output.note(format!("{count} written to `{}`", path.display()));
@@ -44,6 +44,16 @@ pub(super) async fn run(context: &Context, args: &ExportArgs) -> Result<(), Fail
         output.raw(&text);
     }
     Ok(())
+}
+
+/// A device or a pipe is written to as it is. Everything else becomes a private file.
+fn write_export(path: &Path, text: &str) -> io::Result<()> {
+    let is_other = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
+    if is_other || path.starts_with("/dev") {
+        fs::write(path, text)
+    } else {
+        write_private(path, text.as_bytes())
+    }
 }
 
 /// With what the model was told first.

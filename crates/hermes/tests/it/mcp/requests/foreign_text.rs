@@ -3,7 +3,7 @@
 use std::fs;
 
 use hermes_config::Home;
-use hermes_gateway::access::pairing::{CodeOffer, PairingStore};
+use hermes_gateway::access::{CodeOffer, PairingStore};
 use hermes_testkit::{Behaviour, Tool};
 use serde_json::{Value, json};
 
