@@ -64,7 +64,8 @@ impl MultipartForm {
                 break end;
             }
             if self.buffer.len() > MAX_HEAD_BYTES {
-                return Err(Problem::invalid("the head of a field is too long"));
+                return Err(Problem::invalid("the head of a field is too long")
+                    .with_reason("unreadable_form"));
             }
             self.fill_to(self.buffer.len() + 1).await?;
         };
@@ -106,10 +107,13 @@ impl MultipartForm {
         while let Some(piece) = self.next_piece().await? {
             text.extend_from_slice(&piece);
             if text.len() > MAX_TEXT_BYTES {
-                return Err(Problem::invalid("a field is too long; send it as a file"));
+                return Err(Problem::invalid("a field is too long; send it as a file")
+                    .with_reason("large_field"));
             }
         }
-        String::from_utf8(text).map_err(|_| Problem::invalid("a field is not text in UTF-8"))
+        String::from_utf8(text).map_err(|_| {
+            Problem::invalid("a field is not text in UTF-8").with_reason("unreadable_form")
+        })
     }
 
     /// Reads on without keeping anything, so that a browser that still sends hears the answer.
@@ -124,7 +128,10 @@ impl MultipartForm {
     }
 
     async fn fill_to(&mut self, length: usize) -> Result<(), Problem> {
-        let cut = || Problem::invalid("the form ends before it is complete; send it again");
+        let cut = || {
+            Problem::invalid("the form ends before it is complete; send it again")
+                .with_reason("cut_form")
+        };
         while self.buffer.len() < length {
             let piece = self.stream.next().await.ok_or_else(cut)?;
             self.buffer.extend_from_slice(&piece.map_err(|_| cut())?);

@@ -34,6 +34,9 @@ struct CronPage {
     may_run: bool,
 }
 
+/// More of a name is cut in lists and headings.
+const MAX_NAME_CHARS: usize = 120;
+
 /// A job as its file has it; what is missing there is empty here.
 #[derive(Deserialize)]
 #[serde(default)]
@@ -105,6 +108,15 @@ impl StoredJob {
     fn name(&self) -> &str {
         let name = self.name.as_deref().filter(|name| !name.is_empty());
         name.unwrap_or(&self.id)
+    }
+
+    /// Its name where it is not edited: agents may store a long one.
+    fn short_name(&self) -> String {
+        let name = self.name();
+        match name.char_indices().nth(MAX_NAME_CHARS) {
+            Some((end, _)) => format!("{}…", &name[..end]),
+            None => name.to_owned(),
+        }
     }
 
     /// How its schedule is written.

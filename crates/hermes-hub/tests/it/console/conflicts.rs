@@ -147,8 +147,8 @@ fn edited_documents() -> Vec<EditedDocument> {
             "patch_tenant_impact_config",
             "patch",
             [
-                r#"{"agent": {"timezone": "Europe/Berlin"}}"#,
-                r#"{"agent": {"timezone": "Europe/Paris"}}"#,
+                r#"{"agent": {"timezone": "Europe/Berlin"}, "flavors": {"standard": {}}}"#,
+                r#"{"agent": {"timezone": "Europe/Paris"}, "flavors": {"standard": {}}}"#,
             ],
         ),
     ]

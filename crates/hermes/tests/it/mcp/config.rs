@@ -52,13 +52,14 @@ fn an_edit_is_applied_by_the_running_process() {
     home.write_servers(&[("kit", entry(&with_tools(&["read", "write"])))]);
     let _up = home.up(&["kit: ready"]);
     let status = || home.run(&["mcp", "status", "--json"]).ok().json()["servers"].clone();
-    assert_eq!(status()[0]["tools"], 2, "{}", status());
+    let count = || status()[0]["tools"].as_u64().unwrap();
+    let both = count();
     let ran = home.run(&["mcp", "tools", "kit", "--include", "read"]).ok();
     assert!(
         ran.stderr.contains("running hermes process has reloaded"),
         "{ran:?}"
     );
-    assert_eq!(status()[0]["tools"], 1, "{}", status());
+    assert_eq!(count(), both - 1, "{}", status());
     home.run(&["mcp", "disable", "kit"]).ok();
     assert_eq!(status()[0]["status"], "disabled", "{}", status());
     home.run(&["mcp", "remove", "kit", "--yes"]).ok();

@@ -74,7 +74,7 @@ pub(in crate::console::pages) async fn show(request: PageRequest) -> Result<Stri
         Some(times.to_string())
     });
     render(&JobPage {
-        page: Frame::new(&request, job.name()),
+        page: Frame::new(&request, job.short_name()),
         version: version.unwrap_or_default(),
         times: times.unwrap_or_default(),
         executions: details.executions,

@@ -47,10 +47,11 @@ async fn write_questions(hub: &TestHub, writing: Writing) -> [&'static str; 6] {
     let waiting = hub.get("/v1/approvals").await.expect(200);
     let run = waiting["approvals"][0]["runId"].as_str().unwrap();
     let run = RunId::parse(run).unwrap();
-    let question = |command: String, description: String, form| NewApproval {
+    // An agent has an id for each: a question with one that is there already is the same question.
+    let question = |agent_id: &str, command: &str, description: String, form| NewApproval {
         id: ApprovalId::random().unwrap(),
-        agent_id: Some("x".into()),
-        command,
+        agent_id: Some(agent_id.into()),
+        command: command.into(),
         description,
         choices: vec![ApprovalChoice::Once, ApprovalChoice::Deny],
         form,
@@ -70,8 +71,8 @@ async fn write_questions(hub: &TestHub, writing: Writing) -> [&'static str; 6] {
         url: None,
     };
     let new_approvals = vec![
-        question("true".into(), writing.text("why"), None),
-        question("a form".into(), String::new(), Some(form)),
+        question("command", "true", writing.text("why"), None),
+        question("form", "a form", String::new(), Some(form)),
     ];
     let asked = RunUpdate {
         new_approvals,
