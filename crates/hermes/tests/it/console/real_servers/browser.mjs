@@ -19,6 +19,7 @@ export const startBrowser = () =>
   });
 
 // A context for one person. `faults` collects what no page may do: errors, policy violations, requests to others, dialogs.
+// `others` is where pages lie that are not the console's: what they do is theirs.
 export const openContext = async (browser, base, options = {}) => {
   const context = await browser.newContext({
     viewport: { width: options.width ?? 1280, height: options.height ?? 900 },
@@ -38,18 +39,24 @@ export const openContext = async (browser, base, options = {}) => {
     );
   });
   context.on('page', (page) => {
-    page.on('pageerror', (error) => faults.push({ rule: 'uncaught-error', detail: error.message }));
+    const isTheirs = (url) => Boolean(options.others) && url.startsWith(options.others);
+    page.on('pageerror', (error) => {
+      if (!isTheirs(page.url())) faults.push({ rule: 'uncaught-error', detail: error.message });
+    });
     page.on('dialog', (dialog) => {
       faults.push({ rule: 'dialog', detail: dialog.message() });
       return dialog.dismiss();
     });
     page.on('console', (message) => {
-      if (message.type() === 'error') faults.push({ rule: 'console-error', detail: message.text() });
+      const isOwn = !isTheirs(page.url()) && !isTheirs(message.location().url);
+      if (message.type() === 'error' && isOwn) faults.push({ rule: 'console-error', detail: message.text() });
     });
     page.on('request', (request) => {
       const url = request.url();
       const isOwn = url.startsWith(`${base}/`) || url.startsWith('data:') || url.startsWith('blob:');
-      if (!isOwn) faults.push({ rule: 'outside-request', detail: url });
+      // What leads to them is for whoever leads there to judge.
+      const isOfTheirs = !request.isNavigationRequest() && isTheirs(request.frame().url());
+      if (!isOwn && !isOfTheirs) faults.push({ rule: 'outside-request', detail: url });
     });
   });
   return { context, faults };

@@ -345,7 +345,7 @@ const scenes = {
 
   // Signing in and out at a provider that others wrote.
   async provider() {
-    const { context, faults } = await openContext(browser, base);
+    const { context, faults } = await openContext(browser, base, { others: given.issuer });
     const page = await context.newPage();
     await page.goto(`${base}/tenants?search=x`);
     await page.locator('a.button.main').click();
