@@ -16,7 +16,7 @@ use super::view::grouped;
 pub(crate) struct Texts {
     /// As in `lang`.
     pub(super) language: &'static str,
-    texts: HashMap<&'static str, &'static str>,
+    by_key: HashMap<&'static str, &'static str>,
     plurals: PluralRules,
 }
 
@@ -38,15 +38,15 @@ static ALL: LazyLock<Vec<Texts>> = LazyLock::new(|| {
 /// The same languages for one person.
 static FOR_ONE_PERSON: LazyLock<Vec<Texts>> = LazyLock::new(|| {
     let all = ALL.iter().map(|texts| {
-        let mut own = texts.texts.clone();
-        for (key, text) in &texts.texts {
+        let mut own = texts.by_key.clone();
+        for (key, text) in &texts.by_key {
             if let Some(key) = key.strip_prefix(YOURS) {
                 own.insert(key, text);
             }
         }
         Texts {
             language: texts.language,
-            texts: own,
+            by_key: own,
             plurals: texts.plurals.clone(),
         }
     });
@@ -63,11 +63,11 @@ fn parse(file: &'static str) -> impl Iterator<Item = (&'static str, &'static str
 
 impl Texts {
     fn from_file(language: &'static str, file: &'static str) -> Self {
-        let texts: HashMap<_, _> = parse(file).collect();
+        let by_key: HashMap<_, _> = parse(file).collect();
         Self {
             language,
-            plurals: PluralRules::read(|key| texts.get(key).copied()),
-            texts,
+            plurals: PluralRules::read(|key| by_key.get(key).copied()),
+            by_key,
         }
     }
 
@@ -113,11 +113,11 @@ impl Texts {
 
     /// A text; its key where there is none, which a test excludes for all keys in templates.
     pub(super) fn get<'a>(&'a self, key: &'a str) -> &'a str {
-        self.texts.get(key).copied().unwrap_or(key)
+        self.by_key.get(key).copied().unwrap_or(key)
     }
 
     pub(super) fn find(&self, key: &str) -> Option<&'static str> {
-        self.texts.get(key).copied()
+        self.by_key.get(key).copied()
     }
 
     /// A text about a number: `key.one`, `key.other` or another form that the language has, with `{n}`.

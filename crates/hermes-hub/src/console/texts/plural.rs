@@ -67,12 +67,10 @@ impl PluralCondition {
 
 impl PluralRelation {
     fn parse(text: &str) -> Option<Self> {
-        let (left, right, is_among) = match text.split_once("!=") {
-            Some((left, right)) => (left, right, false),
-            None => {
-                let (left, right) = text.split_once('=')?;
-                (left, right, true)
-            }
+        let (left, right) = text.split_once('=')?;
+        let (left, is_among) = match left.strip_suffix('!') {
+            Some(left) => (left, false),
+            None => (left, true),
         };
         let words: Vec<&str> = left.split_whitespace().collect();
         let modulus = match words.as_slice() {

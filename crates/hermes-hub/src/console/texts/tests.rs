@@ -3,13 +3,13 @@ use std::{collections::BTreeSet, fs, path::Path};
 use super::{plural::OTHER, *};
 
 fn keys(texts: &Texts) -> BTreeSet<&str> {
-    texts.texts.keys().copied().collect()
+    texts.by_key.keys().copied().collect()
 }
 
 /// Texts about numbers: they have all forms of the first language.
 fn counted() -> BTreeSet<&'static str> {
     let first = &ALL[0];
-    let keys = first.texts.keys();
+    let keys = first.by_key.keys();
     let bases = keys.filter_map(|key| key.strip_suffix(OTHER)?.strip_suffix('.'));
     bases
         .filter(|base| first.forms(base).len() == first.plurals.forms().count())
@@ -39,7 +39,7 @@ fn every_language_has_the_same_keys() {
             let wanted: Vec<_> = texts.plurals.forms().collect();
             assert_eq!(forms.collect::<Vec<_>>(), wanted, "{base} in {language}");
         }
-        for (key, text) in &texts.texts {
+        for (key, text) in &texts.by_key {
             // A form that the first language lacks says what the others do.
             let Some(there) = ALL[0].find(key) else {
                 continue;
@@ -53,7 +53,7 @@ fn every_language_has_the_same_keys() {
 #[test]
 fn every_rule_of_a_language_can_be_read() {
     for texts in ALL.iter() {
-        let rules = texts.texts.keys().filter(|key| key.starts_with("plural."));
+        let rules = texts.by_key.keys().filter(|key| key.starts_with("plural."));
         let read = texts.plurals.forms().filter(|form| *form != OTHER);
         assert_eq!(rules.count(), read.count(), "{}", texts.language);
     }
@@ -115,7 +115,7 @@ fn what_one_person_reads_says_nothing_of_tenants() {
     // Pages that are not there for one person.
     let of_many = ["groups.", "nodes.", "done.remove_member", "done.drain_node"];
     for texts in FOR_ONE_PERSON.iter() {
-        for (key, text) in &texts.texts {
+        for (key, text) in &texts.by_key {
             let yours = format!("{YOURS}{key}");
             let is_of_many = of_many.iter().any(|prefix| key.starts_with(prefix));
             let words = text.to_lowercase();

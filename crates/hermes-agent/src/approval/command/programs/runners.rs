@@ -1,5 +1,7 @@
 //! Programs with a verb that runs another program: of a package, or in an environment.
 
+use std::path::Path;
+
 use super::{NestedCommand, is_script, option_values, without_options};
 use crate::approval::command::{classify::Invocation, shell::ShellWord};
 
@@ -140,7 +142,8 @@ pub(super) fn runner_commands(run: &Invocation<'_>) -> Option<NestedCommand> {
     let command = without_options(rest, runner.values).get(runner.operands..)?;
     let first = command.first()?;
     let mut words = command.to_vec();
-    if is_script(&first.text) && first.text.ends_with(".py") {
+    let extension = Path::new(&first.text).extension();
+    if is_script(&first.text) && extension.is_some_and(|it| it == "py") {
         words.insert(0, ShellWord::from("python"));
     }
     Some(NestedCommand::Words(words))

@@ -44,8 +44,8 @@ async fn update(hub: &TestHub, run: &RunId, update: RunUpdate) {
 
 /// A command with its reason, and a form of a server, of a run that waits already.
 async fn write_questions(hub: &TestHub, writing: Writing) -> [&'static str; 6] {
-    let waiting = hub.get("/v1/approvals").await.expect(200);
-    let run = waiting["approvals"][0]["runId"].as_str().unwrap();
+    let listed = hub.get("/v1/approvals").await.expect(200);
+    let run = listed["approvals"][0]["runId"].as_str().unwrap();
     let run = RunId::parse(run).unwrap();
     // An agent has an id for each: a question with one that is there already is the same question.
     let question = |agent_id: &str, command: &str, description: String, form| NewApproval {
