@@ -45,7 +45,7 @@ mod platforms;
 mod policy;
 mod problems;
 pub(crate) mod provider;
-mod real_provider;
+mod real_servers;
 mod runs;
 mod session_ends;
 mod sessions;

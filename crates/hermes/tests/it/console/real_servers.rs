@@ -139,7 +139,7 @@ struct ProviderProcess {
 impl ProviderProcess {
     fn start(node: &Path, hub: &str) -> Self {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let script = "../hermes-hub/tests/it/console/real_provider/provider.mjs";
+        let script = "../hermes-hub/tests/it/console/real_servers/provider.mjs";
         let mut child = Command::new(node)
             .arg(directory.join(script))
             .arg(hub)

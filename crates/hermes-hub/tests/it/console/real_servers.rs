@@ -31,7 +31,7 @@ impl RealProvider {
             "HERMES_TEST_OAUTH is not set: `./test` sets it; or run `eval \"$(scripts/equipment env)\"`",
         );
         let script = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let script = script.join("tests/it/console/real_provider/provider.mjs");
+        let script = script.join("tests/it/console/real_servers/provider.mjs");
         let mut process = Command::new(PathBuf::from(packages).join("node/bin/node"))
             .arg(script)
             .arg(hub)
