@@ -262,9 +262,9 @@ fn no_way_to_a_secret_and_no_spelling_of_it_hides_it() {
             format!("{}{cat} {env}", chance.pick(&DIRECTORY_WRAPPERS))
         } else {
             let separator = chance.pick(&["; ", " && ", "\n", " || "]);
-            let (change, detour) = (chance.pick(&CHANGES), chance.pick(&DETOURS));
+            let (directory_change, detour) = (chance.pick(&CHANGES), chance.pick(&DETOURS));
             let wrapper = chance.pick(&WRAPPERS);
-            format!("{change}{separator}{detour}{wrapper}{cat} {env}")
+            format!("{directory_change}{separator}{detour}{wrapper}{cat} {env}")
         };
         assert_ne!(
             classify(&line, &command_context()),

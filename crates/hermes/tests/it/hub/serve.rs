@@ -48,9 +48,8 @@ fn the_status_of_a_hub_of_this_machine_is_told_without_a_token_and_when_it_is_do
     let line = r#"{"time":"2026-11-19T08:00:00Z","level":"ERROR","message":"disk failed","error":"no space"}"#;
     let log = data.join("logs/hub.log");
     let mut text = fs::read_to_string(&log).unwrap();
-    text.push_str(&format!(
-        "{line}\n{{\"level\":\"INFO\",\"message\":\"later\"}}\n"
-    ));
+    text.push_str(line);
+    text.push_str("\n{\"level\":\"INFO\",\"message\":\"later\"}\n");
     fs::write(&log, text).unwrap();
     let down = hub.run(&local).exits_with(6);
     assert!(down.stdout.contains("No Hub has the data"), "{down:?}");

@@ -82,8 +82,9 @@ impl BalancedNodes {
     /// A node that does not work for the tenant.
     fn find_bystander(&self) -> usize {
         let mut nodes = 0..self.cluster.nodes.len();
-        let found = nodes.find(|node| self.cluster.tenants_of(*node).is_empty());
-        found.expect("all nodes work for the tenant")
+        nodes
+            .find(|node| self.cluster.tenants_of(*node).is_empty())
+            .unwrap_or_else(|| panic!("all nodes work for the tenant"))
     }
 
     /// The reply of whichever node gets it, and success.
@@ -231,7 +232,7 @@ async fn decide_until_ended(nodes: &BalancedNodes, run: &str) {
         let shown = nodes.expect(&NodeRequest::get(run)).json();
         (shown["status"] == "completed").then_some(())
     });
-    ended.await.expect("the run does not end");
+    assert!(ended.await.is_some(), "the run does not end");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -247,8 +248,8 @@ async fn behind_a_balancer_mcp_sessions_and_streams_of_events_outlive_the_node_t
         .unwrap();
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
         "clientInfo": {"name": "test", "version": "1"}});
-    let begin = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-    let begun = nodes.send_mcp(&client, "", &begin).await;
+    let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+    let begun = nodes.send_mcp(&client, "", &initialize).await;
     assert_eq!(begun.status(), 200);
     let session = begun.headers()["mcp-session-id"].to_str().unwrap();
     let session = session.to_owned();

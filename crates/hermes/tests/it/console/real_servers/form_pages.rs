@@ -35,8 +35,8 @@ fn every_page_of_one_person_is_accessible_valid_and_calm_too() {
     let home = TestHome::fresh();
     let mut up = home.start(&["up", "--no-open"]);
     let line = up.wait_for("Hub: http://");
-    let url = line.split_whitespace();
-    let url = url.filter(|word| word.starts_with("http://")).last();
+    let mut words = line.split_whitespace();
+    let url = words.rfind(|word| word.starts_with("http://"));
     let url = url.unwrap().to_owned();
     let hub = |arguments: &[&str]| home.run(&[arguments, &["--hub", &url]].concat());
     wait_until("the home is a tenant", || {
