@@ -134,6 +134,7 @@ pub(super) async fn show(request: PageRequest) -> Result<String, Problem> {
         add_failures(&request, &found, &mut needs, &mut more).await?;
         overview = Some(found);
     }
+    add_missing_model(&request, &mut needs).await;
     let nodes = add_nodes(&request, &mut needs).await?;
     let health = add_health(&request, &mut needs).await?;
     let (counts, activity) = match overview {
@@ -247,6 +248,40 @@ async fn add_failures(
         fix: "overview.fix.run",
     }));
     Ok(())
+}
+
+/// The model as a home configures it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConfiguredModel {
+    model: Option<String>,
+    agent_model: Option<String>,
+}
+
+/// A person who has just begun has no model, and a chat that cannot answer.
+async fn add_missing_model(request: &PageRequest, needs: &mut Vec<PendingAction>) {
+    let tenant = request.only_tenant();
+    let Some(tenant) = tenant.filter(|_| request.may("update_tenant_model")) else {
+        return;
+    };
+    // A configuration that cannot be read is told by its own page.
+    let read = request.read("get_tenant_model", json!({"tenant_id": tenant}));
+    let found: Result<ConfiguredModel, _> = read.await;
+    let Ok(found) = found else {
+        return;
+    };
+    let mut names = [found.model, found.agent_model].into_iter().flatten();
+    if names.any(|name| !name.is_empty()) {
+        return;
+    }
+    needs.push(PendingAction {
+        what: "overview.no_model",
+        subject: String::new(),
+        reason: request.texts.get("overview.no_model_why").to_owned(),
+        at: None,
+        address: format!("/tenants/{tenant}"),
+        fix: "overview.fix.model",
+    });
 }
 
 /// Which tenant something is about; nothing where there is only one.

@@ -56,6 +56,32 @@ async fn one_person_sees_what_is_theirs_until_there_is_a_second_tenant() {
     }
 }
 
+#[tokio::test]
+async fn one_person_without_a_model_is_told_where_to_choose_one() {
+    let hub = TestHub::new().await;
+    hub.tenant(json!({"id": "mine"})).await;
+    let home = hub.home("mine");
+    let link = format!("UPDATE tenants SET linked_home = '{}'", home.display());
+    run_sql(&hub, &link).await;
+    let admin = ConsoleBrowser::as_admin(&hub).await;
+    let page = admin.get("/").await.expect_status(200);
+    page.assert_shows("No model is chosen.");
+    let viewer = ConsoleBrowser::with_rights(&hub, json!({"role": "viewer"})).await;
+    let page = viewer.get("/").await.expect_status(200);
+    page.assert_lacks("No model is chosen.");
+    let model = "/v1/tenants/mine/model";
+    let chosen = hub.patch(model, &json!({"model": "openai/gpt-5"})).await;
+    chosen.expect(200);
+    let page = admin.get("/").await.expect_status(200);
+    page.assert_lacks("No model is chosen.");
+    // Whoever looks after many homes is not told of each.
+    let unset = hub.patch(model, &json!({"model": null})).await;
+    unset.expect(200);
+    hub.tenant(json!({"id": "second"})).await;
+    let page = admin.get("/").await.expect_status(200);
+    page.assert_lacks("No model is chosen.");
+}
+
 /// What a person reads or hears of a page: no code, and nothing that somebody has typed.
 fn words_of(page: &ConsolePage) -> String {
     let mut text = page.text.clone();
