@@ -128,7 +128,6 @@ async fn nodes_behind_a_pooler_hear_of_each_other_over_the_address_to_listen_at(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "a known fault: without `listen_url`, changes behind a pooler are refused with 503 now and then"]
 async fn nodes_behind_a_pooler_work_together_also_where_no_notice_comes_through() {
     let (cluster, _pooler, one, other) = nodes_behind_pooler(false).await;
     expect_current_reads(&one, &other).await;

@@ -39,7 +39,8 @@ const BUFFERED: usize = 4_096;
 /// The notices of this node and of the others.
 pub(super) struct NodeNotices {
     shared: Arc<SharedNotices>,
-    options: PgConnectOptions,
+    /// `None` if there is no way around a pooler: nodes then look by themselves.
+    options: Option<PgConnectOptions>,
     /// How long the server is waited for.
     timeout: Duration,
     received: OnceLock<broadcast::Sender<Notice>>,
@@ -62,9 +63,10 @@ impl fmt::Debug for NodeNotices {
 }
 
 impl NodeNotices {
-    /// The options lead to the server itself, not to a pooler.
+    /// The options lead to the server itself, not to a pooler. That one would lend the listening session to others, who
+    /// would get the notices in the middle of their work.
     pub(super) fn new(
-        options: PgConnectOptions,
+        options: Option<PgConnectOptions>,
         timeout: Duration,
         event_stored: watch::Sender<u64>,
     ) -> Self {
@@ -87,14 +89,17 @@ impl NodeNotices {
 
     fn start(&self, node: &str) -> broadcast::Sender<Notice> {
         let received = broadcast::Sender::new(BUFFERED);
+        let Some(options) = &self.options else {
+            return received;
+        };
         let timeout = self.timeout;
-        let pool = single_connection(&self.options, timeout);
+        let pool = single_connection(options, timeout);
         let sending = send_notices(Arc::clone(&self.shared), pool, node.to_owned(), timeout);
         let recipients = NoticeRecipients {
             hub: received.clone(),
             event_stored: self.event_stored.clone(),
         };
-        let listening = listen(self.options.clone(), recipients, node.to_owned(), timeout);
+        let listening = listen(options.clone(), recipients, node.to_owned(), timeout);
         let closing = self.closing.clone();
         self.tasks.spawn(async move {
             let both = Box::pin(futures::future::join(sending, listening));

@@ -86,8 +86,8 @@ impl PostgresState {
         let [readers, writer] = open_pools(&address, options.max_connections, &server);
         schema::migrate(&writer, &server).await?;
         let listen_address = match &options.listen_url {
-            Some(url) => parse_address(url.expose())?,
-            None => address,
+            Some(url) => Some(parse_address(url.expose())?),
+            None => Some(address).filter(|_| !server.is_pooled),
         };
         let sessions = OwnSessions {
             pool: readers.clone(),
